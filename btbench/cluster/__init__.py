@@ -1,0 +1,1 @@
+"""What serves the requests: GPUs, models, replicas, and what they cost in time and memory."""

@@ -1,0 +1,59 @@
+"""The one decorator for compiled kernels, and where their machine code is kept.
+
+Numba keys its disk cache by the file of the cached function alone, so editing a helper in another file
+would leave the old code running, silently. The cache folder is therefore named by a digest of every
+source file that takes part in kernels, and the Numba and NumPy versions. Constants that kernels read must live in
+a file that imports this module.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy
+from numba.core import config as numba_config
+
+from btbench.paths import cache_root
+
+PACKAGE = Path(__file__).parent
+
+
+def kernel_sources() -> list[Path]:
+    """Every source file of the package that defines kernels or constants for them, sorted."""
+    return sorted(p for p in PACKAGE.rglob("*.py") if b"btbench.jit" in p.read_bytes() or p.name == "jit.py")
+
+
+def sources_digest() -> str:
+    """Digest that names the kernel cache folder: sources, Numba and NumPy versions."""
+    digest = hashlib.sha256(f"{numba.__version__} {numpy.__version__}".encode())
+    for path in kernel_sources():
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> Path:
+    folder = cache_root() / "kernels" / sources_digest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:  # a read-only home: compile for this process, in a folder that is always writable
+        return Path(tempfile.mkdtemp(prefix="btbench-kernels-"))
+    return folder
+
+
+CACHE_FOLDER = _cache_folder()
+numba_config.CACHE_DIR = str(CACHE_FOLDER)
+
+
+def is_compiled() -> bool:
+    """Whether this machine already holds compiled kernels of these sources (else the first use compiles)."""
+    return any(CACHE_FOLDER.rglob("*.nbi"))
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function to machine code that runs without the interpreter lock; kept on disk."""
+    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
