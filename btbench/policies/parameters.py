@@ -6,7 +6,7 @@ scenario reader enforces and `btbench list policies` prints.
 
 from typing import Annotated, NamedTuple
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge
 
 
 class CacheAwareParameters(NamedTuple):
@@ -21,7 +21,7 @@ class BtbParameters(NamedTuple):
 
     threshold: Annotated[int, Ge(1)] = 2  # X: requests with the same prefix …
     prefix_blocks: Annotated[int, Ge(1)] = 256  # Y: … of so many blocks …
-    window_s: Annotated[float, Gt(0)] = 1.0  # Z: … within so many seconds
+    window_s: Annotated[float, Ge(0)] = 1.0  # Z: … within so many seconds
     copies: Annotated[int, Ge(1)] = 4  # M: replicas that are to hold it
 
 
