@@ -46,7 +46,7 @@ def _cache_folder() -> Path:
 
 
 CACHE_FOLDER = _cache_folder()
-numba_config.CACHE_DIR = str(CACHE_FOLDER)
+numba_config.CACHE_DIR = str(CACHE_FOLDER)  # type: ignore[attr-defined]
 
 
 def is_compiled() -> bool:
