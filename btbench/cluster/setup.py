@@ -82,8 +82,8 @@ class Setup:
         budget = int(room / self.model.kv_bytes_per_token)
         if budget < block_tokens:
             raise CapacityError(
-                f"setup {self.name!r}: {self.model.name} leaves replica {replica.name!r} only {room / 1e9:.3f} GB of KV "
-                f"room, {budget} tokens, less than one block of {block_tokens} tokens",
+                f"setup {self.name!r}: {self.model.name} leaves replica {replica.name!r} only {room / 1e9:.3f} GB of "
+                f"KV room, {budget} tokens, less than one block of {block_tokens} tokens",
                 "Use more or larger GPUs for this replica, or a smaller model or dtype_bytes.",
             )
         return budget

@@ -30,3 +30,6 @@ class Parameters(NamedTuple):
 
     cache_aware: CacheAwareParameters = CacheAwareParameters()
     btb: BtbParameters = BtbParameters()
+
+
+DEFAULT_PARAMETERS = Parameters()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from btbench.policies.parameters import Parameters
+from btbench.policies.parameters import DEFAULT_PARAMETERS, Parameters
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Policy:
 
     name: str
     kind: str  # one of NAMES
-    parameters: Parameters = Parameters()
+    parameters: Parameters = DEFAULT_PARAMETERS
     prefix_tokens: int | None = None  # btb's Y in tokens, where the scenario gives it so
 
     @property
