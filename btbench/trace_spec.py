@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 Positive = Annotated[FiniteFloat, Field(gt=0)]
 NonNegative = Annotated[FiniteFloat, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class Strict(BaseModel):
@@ -41,7 +41,7 @@ class GeneratorSpec(Strict):
     bursts: Annotated[int, Field(ge=0)] = 8
     burst_size: Count = 500
     prefix_tokens: Count = 65_536
-    suffix_tokens: Annotated[int, Field(ge=0)] = 256
+    suffix_tokens: Annotated[int, Field(ge=0, le=2**31 - 1)] = 256
     output_tokens: Count = 1
     first_burst_s: NonNegative = 20.0
     burst_spacing_s: NonNegative = 40.0

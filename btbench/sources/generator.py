@@ -1,0 +1,192 @@
+"""The Bursted-ART generator: windows of deep-prefix bursts among decoys, as published in July 2026.
+
+A window holds jobs. A burst is a job whose requests share a long prefix and arrive evenly over its span; a
+decoy is a job of one or few requests, so that a repeated prefix alone proves nothing; a background request is
+a job of its own. All draws come from one `random.Random(seed)`: per window the jitter of each burst, the start of
+each decoy, the arrival of each background request.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from btbench.errors import TraceError
+from btbench.runs import join_runs
+from btbench.trace import Trace, Window
+from btbench.trace_spec import GeneratorSpec
+
+LABEL = "synthetic"
+MOST_ROWS = 2**31  # ids of jobs and runs are 32-bit
+
+
+@dataclass(frozen=True)
+class Job:
+    """Requests that share a prefix; the same in every window but for its start."""
+
+    kind: str  # "burst", "decoy" or "background"
+    index: int  # among the jobs of its kind
+    size: int  # requests
+    span_s: float  # request i of n arrives span × i / (n − 1) behind the start
+    prefix_blocks: int
+    suffix_blocks: int  # of each request alone
+    output_tokens: int
+
+
+def jobs_of(spec: GeneratorSpec) -> list[Job]:
+    """The jobs of every window, in the order their draws are made."""
+    prefix, suffix = ceil(spec.prefix_tokens / spec.block_tokens), ceil(spec.suffix_tokens / spec.block_tokens)
+    noise_prefix = ceil(spec.background_prefix_tokens / spec.block_tokens)
+    return [
+        *(
+            Job("burst", j, spec.burst_size, spec.burst_window_s, prefix, suffix, spec.output_tokens)
+            for j in range(spec.bursts)
+        ),
+        *(
+            Job("decoy", j, spec.decoy_size, spec.decoy_window_s, prefix, suffix, spec.output_tokens)
+            for j in range(spec.decoys)
+        ),
+        *(
+            Job("background", j, 1, 0.0, noise_prefix, suffix, spec.background_output_tokens)
+            for j in range(spec.background)
+        ),
+    ]
+
+
+def _draw_starts(spec: GeneratorSpec, rng: random.Random) -> list[float]:
+    """Start of each job of one window, in the order of `jobs_of`."""
+    end = spec.first_burst_s + max(1, spec.bursts) * spec.burst_spacing_s
+    lead = max(0.0, spec.first_burst_s - spec.lead_s)
+    jitter = spec.start_jitter_s
+    return [
+        *(
+            max(0.0, spec.first_burst_s + j * spec.burst_spacing_s + rng.uniform(-jitter, jitter))
+            for j in range(spec.bursts)
+        ),
+        *(rng.uniform(lead, end) for _ in range(spec.decoys)),
+        *(rng.uniform(0.0, end) for _ in range(spec.background)),
+    ]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Everything the windows of a specification have in common; R requests, job after job."""
+
+    jobs: list[Job]
+    job: npt.NDArray[np.int64]  # (R,) position in `jobs`
+    member: npt.NDArray[np.int64]  # (R,) position in its job
+    offset_s: npt.NDArray[np.float64]  # (R,) behind the job's start
+    id_rank: npt.NDArray[np.int64]  # (R,) rank of the request id as text, which orders equal arrivals
+
+    @staticmethod
+    def of(spec: GeneratorSpec) -> Layout:
+        """Raises TraceError where a window would hold no request, or all windows more than can be counted."""
+        rows = spec.bursts * spec.burst_size + spec.decoys * spec.decoy_size + spec.background
+        if not 0 < rows * spec.windows < MOST_ROWS:
+            raise TraceError(
+                f"{spec.windows} generated windows would hold {rows * spec.windows} requests",
+                f"Allowed: 1 to {MOST_ROWS - 1}; set bursts, burst_size, decoys, decoy_size or background accordingly.",
+            )
+        jobs = jobs_of(spec)
+        sizes = np.array([job.size for job in jobs])
+        job = np.repeat(np.arange(len(jobs)), sizes)
+        member = np.arange(len(job)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        span_s = np.array([j.span_s for j in jobs])[job]
+        offset_s = span_s * member / np.maximum(sizes[job] - 1, 1)
+        ids = [f"{j.kind}:{j.index}:r{i}" for j in jobs for i in range(j.size)]
+        id_rank = np.empty(len(ids), np.int64)
+        id_rank[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
+        return Layout(jobs, job, member, offset_s, id_rank)
+
+
+@dataclass(frozen=True)
+class SyntheticWindow:
+    """One drawn window: its requests in row order, by arrival, then by request id as text."""
+
+    name: str
+    row: npt.NDArray[np.int64]  # (R,) position in the layout
+    arrival_s: npt.NDArray[np.float64]  # (R,) non-decreasing
+
+
+def draw_windows(spec: GeneratorSpec, layout: Layout) -> tuple[list[SyntheticWindow], dict[str, list[int]]]:
+    """All windows of a specification, and the positions of those of each split, sorted.
+
+    The published set shuffled its other windows, as many as the synthetic ones, before it shuffled these; that
+    shuffle is made here too, with or without other windows, so that the split depends on nothing else.
+    """
+    rng = random.Random(spec.seed)
+    for _ in range(spec.skip_outputs):
+        rng.getrandbits(32)
+    windows = []
+    for number in range(spec.windows):
+        arrival_s = np.array(_draw_starts(spec, rng))[layout.job] + layout.offset_s
+        row = np.lexsort((layout.id_rank, arrival_s))
+        windows.append(SyntheticWindow(f"{LABEL}_{number:05d}", row, arrival_s[row]))
+    rng.shuffle(list(range(spec.windows)))
+    order = list(range(spec.windows))
+    rng.shuffle(order)
+    train = train_windows(spec.windows)
+    return windows, {"all": sorted(order), "train": sorted(order[:train]), "test": sorted(order[train:])}
+
+
+def train_windows(windows: int) -> int:
+    """How many of so many shuffled windows are train: a quarter, and at least one where one remains for test."""
+    return max(min(1, windows - 1), windows // 4)
+
+
+def generate_trace(spec: GeneratorSpec) -> Trace:
+    """The windows of `spec.split` as a packed trace. Raises TraceError where it would be empty."""
+    layout = Layout.of(spec)
+    windows, splits = draw_windows(spec, layout)
+    chosen = [windows[i] for i in splits[spec.split]]
+    if not chosen:
+        raise TraceError(
+            f"split {spec.split!r} of {spec.windows} generated window is empty",
+            "Allowed: more windows, or split 'all'.",
+        )
+    rows = np.concatenate([window.row for window in chosen])
+    job = layout.job[rows]
+    prefix_blocks = np.array([j.prefix_blocks for j in layout.jobs], np.int32)
+    suffix_blocks = np.array([j.suffix_blocks for j in layout.jobs], np.int32)
+    output_tokens = np.array([j.output_tokens for j in layout.jobs], np.int64)
+    size = len(layout.job)
+    # one symbol stands for the whole prefix of a job of a window
+    symbols = (job + np.repeat(np.arange(len(chosen)) * len(layout.jobs), size)).astype(np.int32)
+    packed = join_runs(symbols, np.arange(len(rows) + 1), np.tile(prefix_blocks, len(chosen)), suffix_blocks[job])
+    trace = Trace(
+        name="generated",
+        block_tokens=spec.block_tokens,
+        arrival_s=np.concatenate([window.arrival_s for window in chosen]),
+        input_tokens=(prefix_blocks.astype(np.int64) + suffix_blocks)[job] * spec.block_tokens,
+        output_tokens=output_tokens[job],
+        run_offsets=packed.offsets,
+        runs=packed.runs,
+        run_blocks=packed.run_blocks,
+        tail_blocks=packed.tail_blocks,
+        windows=tuple(Window(w.name, LABEL, k * size, (k + 1) * size) for k, w in enumerate(chosen)),
+        format="generated",
+        source="generated",
+    )
+    return trace.with_changes(digest=content_digest(trace))
+
+
+def content_digest(trace: Trace) -> str:
+    """Digest of a trace that was read from no file: of its arrays and windows."""
+    digest = xxhash.xxh3_128()
+    for array in (
+        trace.arrival_s,
+        trace.input_tokens,
+        trace.output_tokens,
+        trace.run_offsets,
+        trace.runs,
+        trace.run_blocks,
+        trace.tail_blocks,
+    ):
+        digest.update(np.ascontiguousarray(array).data)
+    digest.update(repr((trace.block_tokens, trace.windows)).encode())
+    return f"xxh3_128:{digest.hexdigest()}"
