@@ -1,0 +1,148 @@
+"""The summary of a replay: one row a setup, policy and part of the trace, with the metrics of the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from btbench.cluster.setup import Setup
+from btbench.engine.run import TIERS, Run
+from btbench.policies.registry import Policy
+from btbench.results.metrics import METRICS
+from btbench.results.requests import Requests, pool_requests
+from btbench.trace import Trace, Window
+
+ALL = "all"  # the part that is the whole trace
+
+Value = int | float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """The metrics of one setup, policy and part. `row["mean_ttft_s"]` is a value; None where there is none."""
+
+    setup: str
+    policy: str
+    part: str
+    values: Mapping[str, Value]
+
+    def __getitem__(self, metric: str) -> Value:
+        return self.values[metric]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What the row is about."""
+        return self.setup, self.policy, self.part
+
+    def as_dict(self) -> dict[str, str | Value]:
+        """The row flat, in the order of the contract."""
+        return {"setup": self.setup, "policy": self.policy, "part": self.part, **self.values}
+
+
+def part_names(trace: Trace) -> list[str]:
+    """`all`, then the labels of the windows in order of first appearance."""
+    return list(dict.fromkeys([ALL, *(window.label for window in trace.windows if window.label)]))
+
+
+def percentile(values: npt.NDArray[np.float64], *shares: float) -> list[float]:
+    """For each share q the element int(q n) of the n sorted values, the product in float64."""
+    indices = [int(share * len(values)) for share in shares]
+    ordered = np.partition(values, sorted(set(indices)))
+    return [float(ordered[index]) for index in indices]
+
+
+def summarise(
+    trace: Trace, setup: Setup, policy: Policy, runs: Sequence[Run], pooled: Requests | None = None
+) -> list[Row]:
+    """One row a part of the trace; the reductions stay None until `with_reductions` knows the baseline.
+
+    `runs` holds one run for each window; `pooled` is `pool_requests(trace, trace.windows, runs)`, where a caller
+    has it already.
+    """
+    rows = []
+    for part in part_names(trace):
+        chosen = [k for k, window in enumerate(trace.windows) if part in (ALL, window.label)]
+        windows, runs_here = [trace.windows[k] for k in chosen], [runs[k] for k in chosen]
+        requests = pooled if pooled and part == ALL else pool_requests(trace, windows, runs_here)
+        known = _timings(requests) | _cache(requests) | _cluster(trace, windows, runs_here)
+        engine_s = sum(run.engine_s for run in runs_here)
+        known |= {"engine_s": engine_s, "requests_per_s": len(requests) / engine_s if engine_s else None}
+        values = {metric.name: known.get(metric.name) for metric in METRICS}
+        rows.append(Row(setup.name, policy.name, part, values))
+    return rows
+
+
+def _timings(requests: Requests) -> dict[str, Value]:
+    values: dict[str, Value] = {"requests": len(requests)}
+    ttft_s = requests.ttft_s
+    for name, value in zip(("p50", "p90", "p95", "p99"), percentile(ttft_s, 0.5, 0.9, 0.95, 0.99), strict=True):
+        values[f"{name}_ttft_s"] = value
+    values["mean_ttft_s"] = float(ttft_s.mean())
+    values["max_ttft_s"] = float(ttft_s.max())
+    for name, durations_s in (
+        ("queue", requests.queue_s),
+        ("reuse", requests.served.reuse_s),
+        ("prefill", requests.served.prefill_s),
+        ("e2e", requests.e2e_s),
+    ):
+        values[f"mean_{name}_s"] = float(durations_s.mean())
+        values[f"p95_{name}_s"] = percentile(durations_s, 0.95)[0]
+    return values
+
+
+def _cache(requests: Requests) -> dict[str, Value]:
+    input_tokens = int(requests.input_tokens.sum())
+    hits = requests.served.hit_tokens
+    values: dict[str, Value] = {"hit_rate": int(hits.sum()) / input_tokens}
+    for code, tier in enumerate(TIERS[:-1]):
+        values[f"{tier}_hit_rate"] = int(hits[requests.served.tier == code].sum()) / input_tokens
+    return values
+
+
+def _cluster(trace: Trace, windows: Sequence[Window], runs: Sequence[Run]) -> dict[str, Value]:
+    """How busy the replicas are between a window's first arrival and its last finish, and what was copied."""
+    makespan_s = sum(
+        float(run.served.finish_s.max() - trace.arrival_s[window.start])
+        for window, run in zip(windows, runs, strict=True)
+    )
+    use = sum(run.busy_s for run in runs) / makespan_s
+    return {
+        "replica_use_mean": float(np.mean(use)),
+        "replica_use_min": float(np.min(use)),
+        "replica_use_max": float(np.max(use)),
+        "copies": sum(len(run.copies.used) for run in runs),
+        "copied_bytes": float(sum(len(run.copies.used) * run.copy_bytes for run in runs)),
+        "unused_copies": sum(int((~run.copies.used).sum()) for run in runs),
+    }
+
+
+def reduction_pct(a: Value, b: Value) -> float | None:
+    """How much less `b` is than `a`, in % of `a`; None where either is missing or `a` is 0."""
+    return None if not a or b is None else (a - b) / a * 100
+
+
+def with_reductions(rows: Iterable[Row], baseline: str) -> list[Row]:
+    """The rows with `mean|p95_reduction_pct` against the policy `baseline` on the same setup and part.
+
+    None for the baseline itself, and where it was not replayed.
+    """
+    rows = list(rows)
+    of = {row.key: row for row in rows}
+    done = []
+    for row in rows:
+        base = of.get((row.setup, baseline, row.part)) if row.policy != baseline else None
+        reductions = {
+            f"{name}_reduction_pct": reduction_pct(base[f"{name}_ttft_s"], row[f"{name}_ttft_s"]) if base else None
+            for name in ("mean", "p95")
+        }
+        done.append(Row(*row.key, {**row.values, **reductions}))
+    return done
+
+
+def summary_rows(trace: Trace, replays: Iterable[tuple[Setup, Policy, Sequence[Run]]], baseline: str) -> list[Row]:
+    """The summary of a whole grid: one row a setup, policy and part, in the order of `replays`."""
+    rows = [row for setup, policy, runs in replays for row in summarise(trace, setup, policy, runs)]
+    return with_reductions(rows, baseline)
