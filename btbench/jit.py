@@ -57,3 +57,8 @@ def is_compiled() -> bool:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function to machine code that runs without the interpreter lock; kept on disk."""
     return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A step of a kernel: compiled into every kernel that calls it, so that bundles of arrays cost nothing to pass."""
+    return numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)

@@ -1,0 +1,107 @@
+"""The one door of the engine: `replay` for one window, `replay_grid` for all of a scenario."""
+
+from __future__ import annotations
+
+import random
+import time
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from btbench.cluster.setup import ServingOptions, Setup
+from btbench.engine import allocate
+from btbench.engine.loop import DONE, OUT_OF_COPIES, OUT_OF_DRAWS, TOO_LARGE, replay_requests
+from btbench.engine.run import Copies, Run
+from btbench.engine.workload import Workload, build_workload
+from btbench.errors import CapacityError, TraceError
+from btbench.policies.registry import Policy
+from btbench.policies.view import Draws
+from btbench.trace import Trace
+
+
+@lru_cache(maxsize=2)
+def twister_outputs(seed: int, count: int) -> npt.NDArray[np.uint32]:
+    """The first `count` 32-bit outputs of CPython's `random.Random(seed)`."""
+    outputs = np.frombuffer(random.Random(seed).randbytes(4 * count), "<u4").astype(np.uint32)
+    outputs.setflags(write=False)
+    return outputs
+
+
+def replay(trace: Trace, setup: Setup, policy: Policy, options: ServingOptions, seed: int) -> Run:
+    """Replay one window (`trace` as a whole) on a fresh cluster.
+
+    Raises CapacityError where the model does not fit a replica, or a request its KV budget; TraceError where the
+    trace has no times or no block size.
+    """
+    check_replayable(trace)
+    policy = policy.for_blocks(trace.block_tokens)
+    return replay_workload(trace, build_workload(trace, policy.parameters.btb), setup, policy, options, seed)
+
+
+def check_replayable(trace: Trace) -> None:
+    """Raises TraceError where a trace cannot be replayed at all."""
+    if not trace.has_times:
+        raise TraceError(
+            f"{trace.name}: has no timestamps, so it cannot be replayed", "Use a trace with arrival times."
+        )
+    if trace.block_tokens < 1:
+        raise TraceError(
+            f"{trace.name}: does not tell its block size, and the cluster model needs one",
+            "Set block_tokens in [trace] of the scenario, e.g. block_tokens = 256.",
+        )
+
+
+def replay_workload(
+    trace: Trace, work: Workload, setup: Setup, policy: Policy, options: ServingOptions, seed: int
+) -> Run:
+    """`replay` of a window whose workload is already built; room for draws and copies grows until it suffices."""
+    n = len(work.arrival_s)
+    replicas = len(setup.replicas)
+    btb = policy.parameters.btb
+    rates = allocate.rates_of(setup, options, trace.block_tokens)
+    costs = allocate.costs_of(setup, options, trace.block_tokens, btb.prefix_blocks)
+    # a pick takes 2 outputs on average, with a spread of sqrt(2): 12 standard deviations of all picks are enough
+    draw_room = 2 * n + int(17 * n**0.5) + 1024
+    copy_room = n + 1024 if policy.kind == "btb" else 0
+    started = time.perf_counter()
+    while True:
+        draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
+        copies_per_request = min(btb.copies, replicas) if policy.kind == "btb" else 0
+        state = allocate.new_state(work, replicas, copy_room, copies_per_request)
+        view = allocate.view_of(work, state)
+        status, request, where = replay_requests(
+            policy.code, policy.parameters, view, work, costs, rates, state, draws,
+            allocate.new_memory(replicas), allocate.new_orders(replicas),
+        )  # fmt: skip
+        if status == OUT_OF_DRAWS:
+            draw_room *= 2
+        elif status == OUT_OF_COPIES:
+            copy_room *= 2
+        else:
+            break
+    engine_s = time.perf_counter() - started
+    if status == TOO_LARGE:
+        raise _too_large(trace, setup, request, where, int(rates.token_budget[where]))
+    assert status == DONE and not np.isnan(state.out.finish_s).any(), "a request was not served"
+    flown = state.flights
+    count = flown.started[0]
+    copies = Copies(
+        *(
+            a[:count].copy()
+            for a in (flown.request, flown.source, flown.target, flown.start_s, flown.ready_s, flown.used)
+        )
+    )
+    return Run(state.out, copies, btb.prefix_blocks * costs.block_bytes, state.clocks.busy_s, engine_s)
+
+
+def _too_large(trace: Trace, setup: Setup, request: int, replica: int, budget: int) -> CapacityError:
+    window = trace.windows[0]
+    place = f"request {request}" + (f" of window {window.name}" if window.name != "0" else "")
+    tokens = int(trace.input_tokens[request] + trace.output_tokens[request])
+    return CapacityError(
+        f"setup {setup.name!r}: {place} of {trace.name} needs {tokens:,} tokens of KV "
+        f"({trace.input_tokens[request]:,} input + {trace.output_tokens[request]:,} output), "
+        f"replica {setup.replicas[replica].name!r} has room for {budget:,}",
+        "Use more or larger GPUs a replica, or leave such requests out of the trace.",
+    )

@@ -1,0 +1,157 @@
+"""Workload: one window's requests as the kernels read them, with what follows from the arrivals alone worked out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from btbench.engine.pairs import dense_or_empty, find_pair
+from btbench.jit import kernel
+from btbench.policies.parameters import BtbParameters
+from btbench.runs import join_runs
+from btbench.trace import Trace
+
+
+class Workload(NamedTuple):
+    """N requests over K runs. A run is shared by several places of the window; the rest of a prompt is its tail."""
+
+    arrival_s: npt.NDArray[np.float64]  # (N,)
+    input_tokens: npt.NDArray[np.int64]  # (N,)
+    output_tokens: npt.NDArray[np.int64]  # (N,)
+    cacheable_tokens: npt.NDArray[np.int64]  # (N,) min(prompt blocks × block_tokens, input)
+    run_offsets: npt.NDArray[np.int64]  # (N + 1,)
+    runs: npt.NDArray[np.int32]
+    run_blocks: npt.NDArray[np.int32]  # (K,)
+    own_blocks: npt.NDArray[np.int64]  # (N,) blocks no other request can hit: the prompt's tail and the answer's room
+    prefix: npt.NDArray[np.int32]  # (N,) id of the first Y blocks, -1 where no other request can share them
+    prefix_runs: npt.NDArray[np.int32]  # (N,) how many runs they are
+    burst: npt.NDArray[np.bool_]  # (N,) X requests with this prefix within Z s
+
+
+@kernel
+def _locate_prefix_ends(run_offsets, runs, run_blocks, prefix_blocks):  # type: ignore[no-untyped-def]
+    """Per request: the run that holds block number `prefix_blocks`, and how many of its blocks lie before the cut.
+
+    (-1, 0) where the request's shared runs are shorter.
+    """
+    n = len(run_offsets) - 1
+    cut_run = np.full(n, -1, np.int64)
+    cut_blocks = np.zeros(n, np.int64)
+    for i in range(n):
+        left = prefix_blocks
+        for k in range(run_offsets[i], run_offsets[i + 1]):
+            length = run_blocks[runs[k]]
+            if left <= length:
+                cut_run[i] = runs[k]
+                cut_blocks[i] = left
+                break
+            left -= length
+    return cut_run, cut_blocks
+
+
+@kernel
+def _name_prefixes(run_offsets, runs, run_blocks, prefix_blocks):  # type: ignore[no-untyped-def]
+    """Per request: an id that equals another's where the first `prefix_blocks` blocks are equal, and their runs."""
+    n = len(run_offsets) - 1
+    prefix = np.full(n, -1, np.int32)
+    prefix_runs = np.zeros(n, np.int32)
+    runs_in_all = len(run_blocks) + 1
+    table = dense_or_empty(0, len(runs))
+    node_of = np.zeros(len(table), np.int32)
+    nodes = 0
+    for i in range(n):
+        left = prefix_blocks
+        node = -1  # the path of runs so far
+        for k in range(run_offsets[i], run_offsets[i + 1]):
+            slot, is_new = find_pair(table, np.int64(node + 1) * runs_in_all + runs[k])
+            if is_new:
+                node_of[slot] = nodes
+                nodes += 1
+            node = node_of[slot]
+            left -= run_blocks[runs[k]]
+            if left <= 0:
+                if left == 0:
+                    prefix[i] = node
+                    prefix_runs[i] = k + 1 - run_offsets[i]
+                break
+    return prefix, prefix_runs, nodes
+
+
+@kernel
+def _detect_bursts(arrival_s, prefix, prefixes, threshold, window_s):  # type: ignore[no-untyped-def]
+    """Per request: whether `threshold` requests with its prefix, itself included, arrived within `window_s`."""
+    n = len(arrival_s)
+    burst = np.zeros(n, np.bool_)
+    count = np.zeros(prefixes, np.int64)
+    oldest = np.full(prefixes, -1, np.int64)
+    newest = np.full(prefixes, -1, np.int64)
+    following = np.full(n, -1, np.int64)
+    for i in range(n):
+        key = prefix[i]
+        if key < 0:
+            continue
+        if newest[key] >= 0:
+            following[newest[key]] = i
+        newest[key] = i
+        if oldest[key] < 0:
+            oldest[key] = i
+        count[key] += 1
+        while arrival_s[oldest[key]] < arrival_s[i] - window_s:
+            oldest[key] = following[oldest[key]]
+            count[key] -= 1
+        burst[i] = count[key] >= threshold
+    return burst
+
+
+def _cut_prefixes(
+    trace: Trace, prefix_blocks: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """The trace's runs cut in pieces behind each request's first `prefix_blocks` blocks.
+
+    Returns symbols, offsets, blocks of each symbol, and which symbols end a prefix. A run of an honest trace is cut at
+    one place at most; one whose ids do not stand for whole prefixes may be cut at several.
+    """
+    cut_run, cut_blocks = _locate_prefix_ends(trace.run_offsets, trace.runs, trace.run_blocks, prefix_blocks)
+    found = cut_run >= 0
+    ends = np.unique(np.stack([cut_run[found], cut_blocks[found]], axis=1), axis=0)
+    inner = ends[ends[:, 1] < trace.run_blocks[ends[:, 0]]]
+    pieces = np.ones(len(trace.run_blocks), np.int64)
+    np.add.at(pieces, inner[:, 0], 1)
+    first_piece = np.cumsum(pieces) - pieces
+    # every run's piece ends: the inner cuts, in order, then its own end
+    run_of_end = np.concatenate([inner[:, 0], np.arange(len(trace.run_blocks))])
+    end = np.concatenate([inner[:, 1], trace.run_blocks.astype(np.int64)])
+    order = np.lexsort((end, run_of_end))
+    run_of_end, end = run_of_end[order], end[order]
+    start = np.where(np.arange(len(end)) == first_piece[run_of_end], 0, np.roll(end, 1))
+    ends_prefix = np.isin(run_of_end * 2**32 + end, ends[:, 0] * 2**32 + ends[:, 1])
+
+    per_place = pieces[trace.runs]
+    places = np.concatenate([[0], np.cumsum(per_place)])
+    symbols = np.repeat(first_piece[trace.runs] - places[:-1], per_place) + np.arange(places[-1])
+    return symbols.astype(np.int32), places[trace.run_offsets], (end - start).astype(np.int32), ends_prefix
+
+
+def build_workload(trace: Trace, btb: BtbParameters) -> Workload:
+    """One window ready for replay: runs joined for this window alone, prefixes named, bursts detected."""
+    symbols, offsets, symbol_blocks, ends_prefix = _cut_prefixes(trace, btb.prefix_blocks)
+    packed = join_runs(symbols, offsets, symbol_blocks, trace.tail_blocks, ends_prefix)
+    prefix, prefix_runs, prefixes = _name_prefixes(packed.offsets, packed.runs, packed.run_blocks, btb.prefix_blocks)
+    burst = _detect_bursts(trace.arrival_s, prefix, prefixes, btb.threshold, float(btb.window_s))
+    blocks = trace.prompt_blocks()
+    needed = -((trace.input_tokens + trace.output_tokens) // -max(1, trace.block_tokens))
+    return Workload(
+        arrival_s=np.ascontiguousarray(trace.arrival_s),
+        input_tokens=np.ascontiguousarray(trace.input_tokens),
+        output_tokens=np.ascontiguousarray(trace.output_tokens),
+        cacheable_tokens=np.minimum(blocks * trace.block_tokens, trace.input_tokens),
+        run_offsets=packed.offsets,
+        runs=packed.runs,
+        run_blocks=packed.run_blocks,
+        own_blocks=packed.tail_blocks + np.maximum(0, needed - blocks),
+        prefix=prefix,
+        prefix_runs=prefix_runs,
+        burst=burst,
+    )

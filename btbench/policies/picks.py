@@ -1,0 +1,87 @@
+"""Picking a replica: the least loaded of some candidates, drawn uniformly among equals."""
+
+import numpy as np
+
+from btbench.jit import inlined
+from btbench.policies.bits import NONE, ONE
+
+
+@inlined
+def choose(draws, n):  # type: ignore[no-untyped-def]
+    """An index below n, consuming outputs as CPython's `random.Random.choice` over n items does (also for n = 1).
+
+    Takes the top n.bit_length() bits of the next output, again until the value is below n. Where the outputs have run
+    out it returns 0 and leaves `draws.used` beyond their number, which the replay reports.
+    """
+    bits = 0
+    while n >> bits:
+        bits += 1
+    while draws.used[0] < len(draws.outputs):
+        value = np.int64(draws.outputs[draws.used[0]]) >> (32 - bits)
+        draws.used[0] += 1
+        if value < n:
+            return value
+    draws.used[0] = len(draws.outputs) + 1
+    return 0
+
+
+@inlined
+def pick_least_loaded(load, draws):  # type: ignore[no-untyped-def]
+    """The least loaded of all replicas."""
+    least = load[0]
+    for r in range(1, len(load)):
+        least = min(least, load[r])
+    ties = 0
+    for r in range(len(load)):
+        ties += load[r] == least
+    rank = choose(draws, ties)
+    for r in range(len(load)):
+        if load[r] == least:
+            if rank == 0:
+                return r
+            rank -= 1
+    return 0
+
+
+@inlined
+def pick_least_loaded_of(load, candidates, draws):  # type: ignore[no-untyped-def]
+    """The least loaded of the replicas whose bit is set in `candidates` (at least one is)."""
+    least = 0
+    ties = 0
+    for word in range(len(candidates)):
+        bits = candidates[word]
+        r = 64 * word
+        while bits != NONE:
+            if bits & ONE != NONE:
+                if ties == 0 or load[r] < least:
+                    least = load[r]
+                    ties = 1
+                elif load[r] == least:
+                    ties += 1
+            bits >>= ONE
+            r += 1
+    rank = choose(draws, ties)
+    for word in range(len(candidates)):
+        bits = candidates[word]
+        r = 64 * word
+        while bits != NONE:
+            if bits & ONE != NONE and load[r] == least:
+                if rank == 0:
+                    return r
+                rank -= 1
+            bits >>= ONE
+            r += 1
+    return 0
+
+
+@inlined
+def hold_all(masks, view, i, run_count, candidates):  # type: ignore[no-untyped-def]
+    """Set `candidates` to the replicas whose bit is set in `masks` for each of request i's first runs; True if any."""
+    start = view.run_offsets[i]
+    candidates[:] = masks[view.runs[start]]
+    any_left = False
+    for word in range(len(candidates)):
+        for k in range(start + 1, start + run_count):
+            candidates[word] &= masks[view.runs[k], word]
+        any_left |= candidates[word] != NONE
+    return any_left
