@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
-import numpy
+import numpy as np
+import numpy.typing as npt
 from numba.core import config as numba_config
 
 from btbench.paths import cache_root
@@ -28,7 +29,7 @@ def kernel_sources() -> list[Path]:
 
 def sources_digest() -> str:
     """Digest that names the kernel cache folder: sources, Numba and NumPy versions."""
-    digest = hashlib.sha256(f"{numba.__version__} {numpy.__version__}".encode())
+    digest = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
     for path in kernel_sources():
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -49,9 +50,16 @@ CACHE_FOLDER = _cache_folder()
 numba_config.CACHE_DIR = str(CACHE_FOLDER)  # type: ignore[attr-defined]
 
 
-def is_compiled() -> bool:
-    """Whether this machine already holds compiled kernels of these sources (else the first use compiles)."""
-    return any(CACHE_FOLDER.rglob("*.nbi"))
+def is_compiled(name: str = "replay_requests") -> bool:
+    """Whether this machine already holds the compiled kernel of that name (else its first use compiles)."""
+    return any(CACHE_FOLDER.rglob(f"*.{name}-*.nbi"))
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that cannot be written to. Kernels are compiled by type, which this is part of: one way, one compilation."""
+    view = np.asarray(array).view()
+    view.setflags(write=False)
+    return view
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -59,6 +67,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
 
 
+def lean_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel that makes no arrays of its own, compiled without reference counts (they cost it ten times its work)."""
+    return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """A step of a kernel: compiled into every kernel that calls it, so that bundles of arrays cost nothing to pass."""
-    return numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    return numba.njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)

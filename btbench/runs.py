@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from btbench.jit import kernel
+from btbench.jit import kernel, read_only
 
 _UNSEEN = -1
 _EDGE = -2  # the start or the end of a request
@@ -107,5 +107,7 @@ def join_runs(
     """
     if cut_after is None:
         cut_after = np.zeros(len(symbol_blocks), np.bool_)
+    symbols, offsets, symbol_blocks = read_only(symbols), read_only(offsets), read_only(symbol_blocks)
+    tails, cut_after = read_only(tails), read_only(cut_after)
     before, after, occurs = _neighbours(symbols, offsets, len(symbol_blocks))
     return Packed(*_emit_runs(symbols, offsets, symbol_blocks, tails, cut_after, before, after, occurs))

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from btbench.jit import read_only
+
 
 @dataclass(frozen=True)
 class Window:
@@ -34,7 +36,8 @@ class Trace:
     """N requests in arrival order within each window, arrivals in seconds relative to the window.
 
     Prompt blocks are stored as runs (`btbench.runs`): request i holds `runs[run_offsets[i]:run_offsets[i + 1]]`,
-    then `tail_blocks[i]` blocks that occur nowhere else. `run_blocks` are lengths in blocks of `block_tokens`.
+    then `tail_blocks[i]` blocks that occur nowhere else. `run_blocks` are lengths in blocks of `block_tokens`. Arrays are
+    read-only.
     """
 
     name: str
@@ -56,6 +59,12 @@ class Trace:
     revision: str = ""  # the commit of a Hub repository
     digest: str = ""  # of the content the trace was read from, "xxh3_128:<hex>"
     oddities: tuple[Oddity, ...] = field(default=())
+    notes: tuple[str, ...] = ()  # what a reader should know and is no fault of the trace, e.g. a block size overridden
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, read_only(value))
 
     def __len__(self) -> int:
         return len(self.arrival_s)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from btbench.cluster.setup import ServingOptions, Setup
 from btbench.engine.arrays import Cache, Clocks, Costs, Flights, Links, Rates, State
 from btbench.engine.pairs import dense_or_empty
 from btbench.engine.run import Served
 from btbench.engine.workload import Workload
+from btbench.jit import read_only
 from btbench.policies.view import ClusterView, CopyOrders, Memory
 
 
@@ -123,11 +123,6 @@ def new_outcome(n: int) -> Served:
 
 def view_of(work: Workload, state: State) -> ClusterView:
     """What a policy may look at: the same memory, read-only."""
-
-    def read_only(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        view = array.view()
-        view.setflags(write=False)
-        return view
 
     seen = {
         "load": state.clocks.load,

@@ -2,7 +2,7 @@
 
 from btbench.engine.clock import advance
 from btbench.engine.copies import land_copies, start_copy
-from btbench.jit import inlined, kernel
+from btbench.jit import inlined, lean_kernel
 from btbench.policies.router import route
 
 DONE, TOO_LARGE, OUT_OF_DRAWS, OUT_OF_COPIES = 0, 1, 2, 3
@@ -51,7 +51,7 @@ def enqueue(clocks, links, i, r, arrival_s):  # type: ignore[no-untyped-def]
     clocks.load[r] += 1
 
 
-@kernel
+@lean_kernel
 def replay_requests(code, parameters, view, work, costs, rates, state, draws, memory, orders):  # type: ignore[no-untyped-def]
     """Replay all requests; returns (status, request, replica), the latter two where a request can never fit."""
     clocks = state.clocks

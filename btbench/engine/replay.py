@@ -71,7 +71,7 @@ def replay_workload(
         state = allocate.new_state(work, replicas, copy_room, copies_per_request)
         view = allocate.view_of(work, state)
         status, request, where = replay_requests(
-            policy.code, policy.parameters, view, work, costs, rates, state, draws,
+            policy.code, policy.parameters.typed(), view, work, costs, rates, state, draws,
             allocate.new_memory(replicas), allocate.new_orders(replicas),
         )  # fmt: skip
         if status == OUT_OF_DRAWS:

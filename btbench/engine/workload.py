@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from btbench.engine.pairs import dense_or_empty, find_pair
-from btbench.jit import kernel
+from btbench.jit import kernel, read_only
 from btbench.policies.parameters import BtbParameters
 from btbench.runs import join_runs
 from btbench.trace import Trace
@@ -142,10 +142,10 @@ def build_workload(trace: Trace, btb: BtbParameters) -> Workload:
     burst = _detect_bursts(trace.arrival_s, prefix, prefixes, btb.threshold, float(btb.window_s))
     blocks = trace.prompt_blocks()
     needed = -((trace.input_tokens + trace.output_tokens) // -max(1, trace.block_tokens))
-    return Workload(
-        arrival_s=np.ascontiguousarray(trace.arrival_s),
-        input_tokens=np.ascontiguousarray(trace.input_tokens),
-        output_tokens=np.ascontiguousarray(trace.output_tokens),
+    work = Workload(
+        arrival_s=trace.arrival_s,
+        input_tokens=trace.input_tokens,
+        output_tokens=trace.output_tokens,
         cacheable_tokens=np.minimum(blocks * trace.block_tokens, trace.input_tokens),
         run_offsets=packed.offsets,
         runs=packed.runs,
@@ -155,3 +155,4 @@ def build_workload(trace: Trace, btb: BtbParameters) -> Workload:
         prefix_runs=prefix_runs,
         burst=burst,
     )
+    return Workload(*map(read_only, work))

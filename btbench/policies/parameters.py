@@ -4,7 +4,7 @@ A scenario's `[policy.<name>]` table holds these keys. Ranges stand as `annotate
 scenario reader enforces and `btbench list policies` prints.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from annotated_types import Ge
 
@@ -30,6 +30,15 @@ class Parameters(NamedTuple):
 
     cache_aware: CacheAwareParameters = CacheAwareParameters()
     btb: BtbParameters = BtbParameters()
+
+    def typed(self) -> "Parameters":
+        """Every number as the type its field says: kernels are compiled by type, and 64 is not 64.0."""
+        return Parameters(*(_typed(table) for table in self))
+
+
+def _typed(table: Any) -> Any:
+    kinds = get_type_hints(type(table))
+    return type(table)(*(kinds[name](value) for name, value in zip(table._fields, table, strict=True)))
 
 
 DEFAULT_PARAMETERS = Parameters()

@@ -78,9 +78,9 @@ def pick_least_loaded_of(load, candidates, draws):  # type: ignore[no-untyped-de
 def hold_all(masks, view, i, run_count, candidates):  # type: ignore[no-untyped-def]
     """Set `candidates` to the replicas whose bit is set in `masks` for each of request i's first runs; True if any."""
     start = view.run_offsets[i]
-    candidates[:] = masks[view.runs[start]]
     any_left = False
     for word in range(len(candidates)):
+        candidates[word] = masks[view.runs[start], word]
         for k in range(start + 1, start + run_count):
             candidates[word] &= masks[view.runs[k], word]
         any_left |= candidates[word] != NONE
