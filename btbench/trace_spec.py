@@ -65,5 +65,9 @@ class TraceSpec(Strict):
     arrival_scale: Positive = 1.0
     format: str | None = None  # forces a format instead of detecting it
     default_output_tokens: Count | None = None  # for rows without output_length
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None  # of the time column, where the format does not tell
+    tie: Literal["row", "spread"] = "row"  # equal times: kept in row order, or dealt evenly over the clock's tick
+    skip_bad_rows: bool = False  # rows that cannot be read are dropped and counted
+    session_gap_s: Positive = 60.0  # mean gap between invented session starts, for traces timed within sessions
     windows: WindowSpec | None = None
     generator: GeneratorSpec | None = None

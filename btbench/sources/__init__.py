@@ -1,1 +1,27 @@
+"""Where traces come from: files of every format people have, the Hub, the generator; all become a packed Trace."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from btbench.progress import Progress, silent
+from btbench.trace import Trace
+from btbench.trace_spec import GeneratorSpec, TraceSpec
+
+
+def open_trace(spec: TraceSpec, base: Path, *, seed: int, progress: Progress = silent) -> Trace:
+    """The trace a user names, packed, with its windows and arrival times as asked.
+
+    `base` is the folder that a relative path is relative to; `seed` draws what a format leaves to be invented (session
+    starts). Raises TraceError, ScenarioError (windows that do not fit) or NetworkError.
+    """
+    from btbench.sources.reader import read_whole
+    from btbench.sources.resolve import locate
+    from btbench.sources.settle import settle
+
+    if spec.source == "generated":
+        from btbench.sources.generator import generate_trace
+
+        return generate_trace(spec.generator or GeneratorSpec()).scaled(spec.arrival_scale)
+    located = locate(spec.source, base, progress)
+    return settle(read_whole(located, spec, progress), spec)

@@ -1,0 +1,101 @@
+"""Rows from JSON Lines: only the columns needed are decoded, in blocks of lines, at the speed of the library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from btbench.sources.batches import Batch
+from btbench.sources.containers import Advance, read_lines
+from btbench.sources.oddities import Intake
+
+SNIFFED_ROWS = 64
+_SCALAR = str | int | float | bool | None
+_TYPES: dict[str, Any] = {
+    "time": float | None,
+    "input": int | None,
+    "output": int | None,
+    "blocks": list[str | int] | None,
+    "delay": float | None,
+}
+
+
+def _problem(line: bytes, error: Exception) -> str:
+    """What is wrong with a line, in words."""
+    text = str(error)
+    if isinstance(error, msgspec.ValidationError):
+        place = re.search(r" - at `\$\.?(.*)`$", text)
+        text = re.sub(r" - at `.*`$", "", text).replace("`", "")
+        where = f"{place.group(1)!r}: " if place else ""
+        return f"{where}{text[0].lower()}{text[1:]}."
+    shown = line.strip()[:60].decode(errors="replace")
+    more = "…" if len(line.strip()) > 60 else ""
+    return f"not a JSON object ({text[0].lower()}{text[1:]}): {shown}{more}"
+
+
+def sniff(path: Path, intake: Intake) -> set[str]:
+    """The keys of the first rows. Raises TraceError where the first is no JSON object and bad rows are not skipped."""
+    keys: set[str] = set()
+    decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+    number = 0
+    for block in read_lines(path, intake.file, lambda _: None):
+        for line in block.splitlines():
+            number += 1
+            if not line.strip():
+                continue
+            try:
+                keys.update(decoder.decode(line))
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                if not intake.skip and not keys:
+                    intake.refuse(number, "not JSON", _problem(line, error))
+            if number >= SNIFFED_ROWS:
+                return keys
+    return keys
+
+
+def read_rows(path: Path, columns: dict[str, str], intake: Intake, advance: Advance) -> Iterator[Batch]:
+    """Batches of the columns asked for (role -> key); a line that cannot be decoded is refused."""
+    row_type = msgspec.defstruct(
+        "Row",
+        [(role, _TYPES.get(role, _SCALAR), None) for role in columns],
+        rename=dict(columns),
+        gc=False,
+    )
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(row_type)
+    getters = {role: attrgetter(role) for role in columns}
+    line = 0
+    for block in read_lines(path, intake.file, advance):
+        lines = block.count(b"\n") + (not block.endswith(b"\n"))
+        numbers: list[int] | range = range(line + 1, line + lines + 1)
+        try:
+            rows = decoder.decode_lines(block)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            rows = []
+        if len(rows) != lines:  # blank lines, or one that cannot be decoded
+            numbers, rows = _decode_singly(block, line, decoder, intake)
+        line += lines
+        if rows:
+            yield Batch(numbers, {role: list(map(get, rows)) for role, get in getters.items()})
+
+
+def _decode_singly(
+    block: bytes, line: int, decoder: msgspec.json.Decoder[Any], intake: Intake
+) -> tuple[list[int], list[Any]]:
+    numbers, rows = [], []
+    for number, text in enumerate(block.split(b"\n"), line + 1):
+        if not text.strip():
+            continue
+        try:
+            rows.append(decoder.decode(text))
+        except msgspec.ValidationError as error:
+            intake.refuse(number, "wrong type", _problem(text, error))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            intake.refuse(number, "not JSON", _problem(text, error))
+        else:
+            numbers.append(number)
+    return numbers, rows

@@ -1,0 +1,69 @@
+"""From what a user names to files on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from btbench.errors import TraceError
+from btbench.progress import Progress
+
+COMPRESSIONS = ("", ".gz", ".zst")
+SUFFIXES = (*(kind + c for kind in (".jsonl", ".ndjson", ".csv", ".json") for c in COMPRESSIONS), ".parquet")
+
+
+class Located(NamedTuple):
+    """The files of one trace, in order, and what is known of them before they are read."""
+
+    files: tuple[Path, ...]
+    name: str  # of the trace
+    source: str  # as the user named it
+    format: str | None = None  # where a catalogue knows it
+    revision: str = ""  # commit of a Hub repository
+
+
+def is_file_name(source: str) -> bool:
+    """Whether a name can only be meant as a file: a path, or a known ending."""
+    return "/" in source or "\\" in source or source.endswith(SUFFIXES)
+
+
+def trace_name(path: Path) -> str:
+    """A file's name without its endings."""
+    name = path.name
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if name.endswith(suffix) and name != suffix:
+            return name.removesuffix(suffix)
+    return name
+
+
+def locate_path(source: str, path: Path) -> Located:
+    """A local file, or a folder of shards. Raises TraceError where there is none."""
+    if not path.is_dir():
+        return Located((path,), trace_name(path), source)
+    try:
+        entries = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
+    except OSError as error:
+        raise TraceError(f"{source}: the folder cannot be read: {error.strerror}.") from error
+    for kinds in ((".parquet",), (".jsonl", ".ndjson"), (".csv",), (".json",)):
+        endings = tuple(kind + c for kind in kinds for c in COMPRESSIONS)
+        shards = tuple(p for p in entries if p.name.endswith(endings))
+        if shards:
+            return Located(shards, path.resolve().name, source)
+    raise TraceError(
+        f"{source}: the folder holds no trace files.",
+        f"Expected files ending in {', '.join(SUFFIXES)}; found {len(entries)} others.",
+    )
+
+
+def locate(source: str, base: Path, progress: Progress) -> Located:
+    """The files a name stands for, fetched where they are not here. Raises TraceError or NetworkError."""
+    if source == "-":
+        return Located((), "stdin", source)
+    path = base / Path(source).expanduser()
+    if source.startswith("hf:") or (not is_file_name(source) and not path.exists()):
+        from btbench.sources import catalogue
+
+        return catalogue.locate(source, progress)
+    if not path.exists():
+        raise TraceError(f"{source}: there is no such file.", f"Looked for {path}.")
+    return locate_path(source, path)
