@@ -56,7 +56,7 @@ def is_compiled(name: str = "replay_requests") -> bool:
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A view that cannot be written to. Kernels are compiled by type, which this is part of: one way, one compilation."""
+    """A view that cannot be written to; kernels are compiled by type, which this is part of: one way, one kernel."""
     view = np.asarray(array).view()
     view.setflags(write=False)
     return view

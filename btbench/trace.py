@@ -36,8 +36,8 @@ class Trace:
     """N requests in arrival order within each window, arrivals in seconds relative to the window.
 
     Prompt blocks are stored as runs (`btbench.runs`): request i holds `runs[run_offsets[i]:run_offsets[i + 1]]`,
-    then `tail_blocks[i]` blocks that occur nowhere else. `run_blocks` are lengths in blocks of `block_tokens`. Arrays are
-    read-only.
+    then `tail_blocks[i]` blocks that occur nowhere else. `run_blocks` are lengths in blocks of `block_tokens`.
+    Arrays are read-only.
     """
 
     name: str
