@@ -68,6 +68,7 @@ METRICS = (
 BY_NAME = {metric.name: metric for metric in METRICS}
 MACHINE_METRICS = ("engine_s", "requests_per_s")  # of this machine and hour, not of the policy: never on stdout
 COUNTS = ("requests", "copies", "unused_copies")  # whole numbers
+NULLABLE = ("mean_reduction_pct", "p95_reduction_pct", "requests_per_s")  # None where there is nothing to divide by
 STABLE_METRICS = tuple(metric for metric in METRICS if metric.name not in MACHINE_METRICS)
 
 

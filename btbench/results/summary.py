@@ -37,9 +37,10 @@ class Row:
         """What the row is about."""
         return self.setup, self.policy, self.part
 
-    def as_dict(self) -> dict[str, str | Value]:
-        """The row flat, in the order of the contract."""
-        return {"setup": self.setup, "policy": self.policy, "part": self.part, **self.values}
+    def as_dict(self, metrics: Sequence[str] | None = None) -> dict[str, str | Value]:
+        """The row flat, in the order of the contract; with `metrics` only these."""
+        chosen = self.values if metrics is None else {name: self.values[name] for name in metrics}
+        return {"setup": self.setup, "policy": self.policy, "part": self.part, **chosen}
 
 
 def part_names(trace: Trace) -> list[str]:

@@ -1,0 +1,66 @@
+"""How numbers are written for people: three significant digits and a unit, everywhere the same."""
+
+from __future__ import annotations
+
+NOTHING = "–"  # where there is no value
+
+_DURATIONS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+_SIZES = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+
+def digits(value: float) -> str:
+    """Three significant digits, never an exponent: 0.563, 1.40, 437, 1,374."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".rstrip(".") if abs(value) >= 1e-4 else f"{value:.2e}"
+
+
+def duration(seconds: float | None) -> str:
+    """1.48 s, 563 ms, 22.0 µs."""
+    return _with_unit(seconds, _DURATIONS, "s")
+
+
+def size(bytes_: float | None) -> str:
+    """21.5 GB, 1 GB = 1e9 bytes."""
+    return _with_unit(bytes_, _SIZES, "B")
+
+
+def _with_unit(value: float | None, scale: tuple[tuple[float, str], ...], plain: str) -> str:
+    if value is None:
+        return NOTHING
+    if value == 0:
+        return f"0 {plain}"
+    # 0.9996 is written 1.00, not 1,000 thousandths
+    factor, unit = next(((f, u) for f, u in scale if abs(value) >= 0.9995 * f), (scale[-1]))
+    return f"{digits(value / factor)} {unit}"
+
+
+def percent(value: float | None) -> str:
+    """62.0%, of a number that is in % already."""
+    return NOTHING if value is None else f"{value:.1f}%".replace("-0.0%", "0.0%")
+
+
+def share(value: float | None) -> str:
+    """62.0%, of a share between 0 and 1."""
+    return percent(None if value is None else value * 100)
+
+
+def count(value: float | None) -> str:
+    """61,800."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def relative(here: float, published: float) -> float:
+    """(here - published) / |published|; the plain difference from 0."""
+    return (here - published) / (abs(published) or 1.0)
+
+
+def deviation(of: float) -> str:
+    """How far off a value is, relative: exact, 2e-16, +3.2%."""
+    if of == 0:
+        return "exact"
+    if abs(of) < 1e-4:
+        return f"{abs(of):.0e}"
+    return f"{of * 100:+,.0f}%" if abs(of) >= 0.1 else f"{of * 100:+.2g}%"

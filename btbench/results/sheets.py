@@ -1,0 +1,190 @@
+"""What is said about a result, as plain tables: the terminal, Markdown and the report draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from btbench.results import numbers
+from btbench.results.files import Result
+from btbench.results.provenance import Published
+from btbench.results.summary import ALL, Row, Value, reduction_pct
+
+Tone = Literal["", "best", "good", "bad", "dim"]
+
+
+class Cell(NamedTuple):
+    """A number as text, how it stands out, and the number itself, to sort by."""
+
+    text: str
+    tone: Tone = ""
+    value: Value = None
+
+
+class Column(NamedTuple):
+    """The head of a column; `spare` ones are left out where there is little room."""
+
+    name: str
+    spare: bool = False
+
+
+class Line(NamedTuple):
+    """One policy and a cell for each column."""
+
+    policy: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table: groups of lines, a group for each setup. The column of the policies is not among `columns`."""
+
+    title: str
+    columns: tuple[Column, ...]
+    groups: tuple[tuple[str, tuple[Line, ...]], ...]
+    note: str = ""
+
+
+def result_sheets(result: Result) -> list[Sheet]:
+    """The tables of one result: TTFT of each part, cache and copies, and published values where there are any."""
+    sheets = [ttft_sheet(result, part) for part in result.parts]
+    sheets.append(cluster_sheet(result))
+    for part in result.parts:
+        for statistic in ("mean", "p95"):
+            sheet = published_sheet(result, part, statistic)
+            sheets += [sheet] if sheet.groups else []
+    return sheets
+
+
+def _named(title: str, part: str, parts: Sequence[str]) -> str:
+    return title if len(parts) == 1 else f"{title}, {'all requests' if part == ALL else part}"
+
+
+def _groups(
+    result: Result, part: str, cells: Callable[[Row, list[Row]], Sequence[Cell]]
+) -> tuple[tuple[str, tuple[Line, ...]], ...]:
+    """A group for each setup, a line for each policy; `cells` is given a row and all rows of its setup."""
+    groups = []
+    for setup in result.setups:
+        rows = [row for row in result.rows if row.setup == setup and row.part == part]
+        groups.append((setup, tuple(Line(row.policy, tuple(cells(row, rows))) for row in rows)))
+    return tuple(groups)
+
+
+def _duration(row: Row, metric: str, rivals: Sequence[Row] = ()) -> Cell:
+    """A time; `best` where it is the smallest of several different ones."""
+    value = row[metric]
+    others = [rival[metric] for rival in rivals]
+    best = len(set(others)) > 1 and value == min(other for other in others if other is not None)
+    return Cell(numbers.duration(value), "best" if best else "", value)
+
+
+def _reduction(row: Row, metric: str, baseline: str) -> Cell:
+    value = row[metric]
+    if value is None:
+        return Cell("baseline" if row.policy == baseline else numbers.NOTHING, "dim")
+    text = numbers.percent(value)
+    return Cell(text, "" if text == "0.0%" else "good" if value > 0 else "bad", value)
+
+
+def ttft_sheet(result: Result, part: str) -> Sheet:
+    """Mean and p95 TTFT, the reduction of each, and the mean split into queue, reuse and prefill."""
+    baseline = result.provenance.baseline
+
+    def cells(row: Row, rivals: list[Row]) -> list[Cell]:
+        return [
+            _duration(row, "mean_ttft_s", rivals),
+            _reduction(row, "mean_reduction_pct", baseline),
+            _duration(row, "p50_ttft_s"),
+            _duration(row, "p95_ttft_s", rivals),
+            _reduction(row, "p95_reduction_pct", baseline),
+            _duration(row, "p99_ttft_s"),
+            *(_duration(row, f"mean_{step}_s") for step in ("queue", "reuse", "prefill", "e2e")),
+        ]
+
+    columns = (
+        Column("mean"),
+        Column("reduction"),
+        Column("p50", spare=True),
+        Column("p95"),
+        Column("reduction"),
+        Column("p99", spare=True),
+        Column("queue"),
+        Column("reuse"),
+        Column("prefill"),
+        Column("end to end", spare=True),
+    )
+    against = f" Reductions are against {baseline}; a negative one is an increase." if baseline else ""
+    return Sheet(
+        _named("Time to first token (TTFT)", part, result.parts),
+        columns,
+        _groups(result, part, cells),
+        f"Mean TTFT = queue + reuse + prefill.{against}",
+    )
+
+
+def cluster_sheet(result: Result) -> Sheet:
+    """Hit tokens by tier, how busy the replicas are, copies made, moved and never used; of the whole trace."""
+    tiers = ["hbm", "ram"] + (["disk"] if any(row["disk_hit_rate"] for row in result.rows) else [])
+
+    def cells(row: Row, rivals: list[Row]) -> list[Cell]:
+        shares = ["hit_rate", *(f"{t}_hit_rate" for t in tiers)]
+        shares += [f"replica_use_{kind}" for kind in ("mean", "min", "max")]
+        return [
+            *(Cell(numbers.share(row[name]), "", row[name]) for name in shares),
+            Cell(numbers.count(row["copies"]), "", row["copies"]),
+            Cell(numbers.size(row["copied_bytes"]), "", row["copied_bytes"]),
+            Cell(numbers.count(row["unused_copies"]), "", row["unused_copies"]),
+        ]
+
+    names = ["hits", *(tier if tier == "disk" else tier.upper() for tier in tiers), "busy", "least", "most"]
+    return Sheet(
+        "Cache, replicas and copies",
+        tuple(Column(name, name in ("least", "most")) for name in (*names, "copies", "moved", "unused")),
+        _groups(result, ALL, cells),
+        "Hits: tokens found in a cache, of all input tokens, and by tier. Busy: share of the makespan a replica works.",
+    )
+
+
+def published_sheet(result: Result, part: str, statistic: str) -> Sheet:
+    """Published values of one statistic of TTFT beside ours, and the reductions that follow from them."""
+    known = {(p.setup, p.policy): p for p in result.provenance.published if p.part == part}
+    baseline = result.provenance.baseline
+    metric = f"{statistic}_ttft_s"
+    deviations = []
+
+    def value(published: Published | None) -> float | None:
+        return getattr(published, metric) if published else None
+
+    groups = []
+    for setup in result.setups:
+        lines = []
+        for policy in result.policies:
+            row, published = result.row(setup, policy, part), value(known.get((setup, policy)))
+            if row is None or published is None:
+                continue
+            here = row[metric]
+            assert here is not None
+            deviations.append(numbers.relative(here, published))
+            reduction = reduction_pct(value(known.get((setup, baseline))), published) if policy != baseline else None
+            cells = (
+                Cell(numbers.duration(published), "", published),
+                Cell(numbers.duration(here), "", here),
+                Cell(
+                    numbers.deviation(deviations[-1]), "good" if abs(deviations[-1]) < 1e-9 else "bad", deviations[-1]
+                ),
+                Cell(numbers.percent(reduction), "", reduction),
+                _reduction(row, f"{statistic}_reduction_pct", baseline),
+            )
+            lines.append(Line(policy, cells))
+        groups += [(setup, tuple(lines))] if lines else []
+    columns = ("published", "here", "difference", "reduction\npublished", "reduction\nhere")
+    largest = max(deviations, key=abs, default=0.0)
+    note = f"Largest difference of {len(deviations)} values: {numbers.deviation(largest)}."
+    return Sheet(
+        _named(f"Published {statistic} TTFT", part, result.parts),
+        tuple(Column(name) for name in columns),
+        tuple(groups),
+        f"{note} Source: {result.provenance.published_source}" if result.provenance.published_source else note,
+    )

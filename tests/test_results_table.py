@@ -1,0 +1,163 @@
+"""What people read: numbers with units, and the tables at every width."""
+
+import pytest
+from results_samples import make_replays, make_setup, make_trace
+from rich.console import Console
+
+from btbench.results import numbers
+from btbench.results.files import Result
+from btbench.results.provenance import Provenance, Published, describe_origin
+from btbench.results.sheets import published_sheet
+from btbench.results.summary import summary_rows
+from btbench.results.table import headline, markdown_table, render_table
+
+SETUPS = [make_setup(name) for name in ("70b_h100x4", "qwen3_8b_h100x4", "dense1t_b300x4")]
+
+
+def make_result(labels=("", "", ""), published=(), slowness=None):
+    trace = make_trace(labels=labels)
+    slowness = slowness or {"least_load": 2.0, "cache_aware": 1.0, "btb": 0.5}
+    rows = summary_rows(trace, make_replays(trace, slowness, *SETUPS), "cache_aware")
+    provenance = Provenance(
+        baseline="cache_aware",
+        trace=describe_origin(trace),
+        published=published,
+        published_source="a paper" if published else "",
+    )
+    return Result(tuple(rows), provenance, name="sample")
+
+
+def rendered(result, width):
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(render_table(result, width))
+    return capture.get()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.4813038, "1.48 s"),
+        (0.5625203, "563 ms"),
+        (0.0198507, "19.9 ms"),
+        (0.000196, "196 µs"),
+        (0.0009999, "1.00 ms"),
+        (0.99999, "1.00 s"),
+        (493.05, "493 s"),
+        (1373.6, "1,374 s"),
+        (0.0, "0 s"),
+        (None, "–"),
+    ],
+)
+def test_durations_have_three_digits_and_a_unit(value, text):
+    assert numbers.duration(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(21.47e9, "21.5 GB"), (999.7e9, "1.00 TB"), (5.2e18, "5,200 PB"), (12.0, "12.0 B"), (0, "0 B")]
+)
+def test_sizes_have_three_digits_and_a_unit(value, text):
+    assert numbers.size(value) == text
+
+
+@pytest.mark.parametrize(
+    ("here", "published", "text"),
+    [
+        (1.0, 1.0, "exact"),
+        (1 + 2.3e-16, 1.0, "2e-16"),
+        (1 - 3e-10, 1.0, "3e-10"),
+        (1.032, 1.0, "+3.2%"),
+        (0.5, 1.0, "-50%"),
+        (40.0, 1.0, "+3,900%"),
+    ],
+)
+def test_deviations_say_how_far_off(here, published, text):
+    assert numbers.deviation(numbers.relative(here, published)) == text
+
+
+def test_percentages_have_no_negative_zero():
+    assert numbers.percent(-0.04) == "0.0%"
+    assert numbers.share(0.62025) == "62.0%"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 140, 300])
+def test_no_line_is_wider_than_the_terminal_and_nothing_is_cut(width):
+    result = make_result(labels=("art", "synthetic", "art"), published=(Published("70b_h100x4", "btb", "all", 0.5),))
+    text = rendered(result, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for row in result.rows:
+        assert numbers.duration(row["mean_ttft_s"]) in text
+        assert numbers.duration(row["mean_prefill_s"]) in text
+    assert ("end to end" in text) == (width >= 104)
+
+
+def test_at_80_columns_every_table_is_in_one_piece():
+    text = rendered(make_result(), 80)
+    assert text.count("70b_h100x4") == 2  # once in each of the two tables
+
+
+def test_a_line_says_what_the_rows_say():
+    result = make_result()
+    row = result.row("qwen3_8b_h100x4", "btb")
+    lines = rendered(result, 80).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("qwen3_8b_h100x4"))
+    assert lines[start + 3].split() == [
+        "btb",
+        *numbers.duration(row["mean_ttft_s"]).split(),
+        numbers.percent(row["mean_reduction_pct"]),
+        *numbers.duration(row["p95_ttft_s"]).split(),
+        numbers.percent(row["p95_reduction_pct"]),
+        *numbers.duration(row["mean_queue_s"]).split(),
+        *numbers.duration(row["mean_reuse_s"]).split(),
+        *numbers.duration(row["mean_prefill_s"]).split(),
+    ]
+    assert lines[start + 2].split()[3] == "baseline"
+
+
+def test_parts_have_a_table_of_their_own():
+    text = rendered(make_result(labels=("art", "synthetic", "art")), 80)
+    titles = [line for line in text.splitlines() if line.startswith("Time to first")]
+    assert titles == [f"Time to first token (TTFT), {part}" for part in ("all requests", "art", "synthetic")]
+
+
+def test_published_values_stand_beside_ours_with_the_difference():
+    plain = make_result()
+    a, b = (plain.row("70b_h100x4", policy)["mean_ttft_s"] for policy in ("cache_aware", "btb"))
+    published = (
+        Published("70b_h100x4", "cache_aware", "all", a),
+        Published("70b_h100x4", "btb", "all", b * 1.1),
+        Published("a setup not replayed", "btb", "all", 1.0),
+    )
+    result = make_result(published=published)
+    sheet = published_sheet(result, "all", "mean")
+    ((setup, (first, second)),) = sheet.groups
+    assert setup == "70b_h100x4"
+    assert [cell.text for cell in first.cells][2:] == ["exact", "–", "baseline"]
+    assert [cell.text for cell in second.cells][2:] == [
+        "-9.1%",
+        numbers.percent((a - b * 1.1) / a * 100),
+        numbers.percent((a - b) / a * 100),
+    ]
+    assert sheet.note == "Largest difference of 2 values: -9.1%. Source: a paper"
+    assert published_sheet(result, "all", "p95").groups == ()
+    assert "Published mean TTFT" in rendered(result, 80)
+    assert "Published" not in rendered(plain, 80)
+
+
+def test_markdown_has_every_row_and_every_column():
+    result = make_result(labels=("art", "synthetic", "art"))
+    text = markdown_table(result)
+    assert text.startswith("# sample · 125 requests in 3 windows · trace sample.jsonl\n")
+    tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("| setup")]
+    assert len(tables) == 4
+    for lines in tables:
+        assert len(lines) == 2 + 9
+        assert len({line.count(" | ") for line in lines if not line.startswith("|--")}) == 1
+    assert "end to end" in text
+
+
+def test_names_cannot_break_markdown():
+    result = make_result()
+    assert "a \\| b" in headline(result).replace("sample", "a \\| b", 1)
+    assert "| a\\|b |" in markdown_table(make_result(slowness={"cache_aware": 1.0, "a|b": 0.5}))
