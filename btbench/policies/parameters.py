@@ -1,28 +1,29 @@
-"""The parameters of every policy: name, type, allowed range and default, each read by exactly one kernel.
+"""The parameters of every policy: name, type, allowed range, meaning and default, each read by exactly one kernel.
 
-A scenario's `[policy.<name>]` table holds these keys. Ranges stand as `annotated_types` marks, which the
-scenario reader enforces and `btbench list policies` prints.
+A scenario's `[policy.<name>]` table holds these keys. Ranges and meanings stand as marks: the scenario reader
+enforces the ones, and `btbench list policies` prints both.
 """
 
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from annotated_types import Ge
+from typing_extensions import Doc
 
 
 class CacheAwareParameters(NamedTuple):
     """Thresholds of the imbalance test (SGLang's scheme)."""
 
-    balance_abs_threshold: Annotated[float, Ge(0)] = 64.0  # requests in flight on the fullest replica
-    balance_rel_threshold: Annotated[float, Ge(0)] = 1.5  # fullest over emptiest
+    balance_abs_threshold: Annotated[float, Ge(0), Doc("requests in flight on the fullest replica")] = 64.0
+    balance_rel_threshold: Annotated[float, Ge(0), Doc("those of the fullest over those of the emptiest replica")] = 1.5
 
 
 class BtbParameters(NamedTuple):
     """When a prefix counts as a burst, and how far it is copied (X, Y, Z, M of the paper)."""
 
-    threshold: Annotated[int, Ge(1)] = 2  # X: requests with the same prefix …
-    prefix_blocks: Annotated[int, Ge(1)] = 256  # Y: … of so many blocks …
-    window_s: Annotated[float, Ge(0)] = 1.0  # Z: … within so many seconds
-    copies: Annotated[int, Ge(1)] = 4  # M: replicas that are to hold it
+    threshold: Annotated[int, Ge(1), Doc("X: so many requests with the same prefix …")] = 2
+    prefix_blocks: Annotated[int, Ge(1), Doc("Y: … of so many blocks …")] = 256
+    window_s: Annotated[float, Ge(0), Doc("Z: … within so many seconds are a burst")] = 1.0
+    copies: Annotated[int, Ge(1), Doc("M: replicas that are to hold its prefix")] = 4
 
 
 class Parameters(NamedTuple):

@@ -1,0 +1,5 @@
+"""`python -m btbench`."""
+
+from btbench.cli.app import main
+
+main()

@@ -1,0 +1,96 @@
+"""The `btbench` command: its parts, and what happens where one fails.
+
+Nothing heavy is imported here or by the modules of the commands: `btbench --help` is to answer at once.
+"""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from btbench import __version__
+from btbench.cli import list_command, replay
+from btbench.cli.console import print_error, stderr
+from btbench.cli.options import DEBUG
+from btbench.errors import BtbenchError
+
+COMMANDS = (
+    ("replay", replay.replay),
+    ("list", list_command.list_names),
+)
+
+BAD_INPUT = BtbenchError.exit_status
+INTERRUPTED = 130  # as shells say it: 128 + SIGINT
+BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+class _Commands(TyperGroup):
+    """Turns what a user can cause into a few lines on stderr and an exit status; all else stays a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:  # whoever read our output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(BROKEN_PIPE) from None
+        except KeyboardInterrupt as interrupt:
+            print_error(interrupt)
+            raise typer.Exit(INTERRUPTED) from None
+        except (BtbenchError, OSError, MemoryError) as error:
+            if ctx.meta.get(DEBUG):
+                stderr().print_exception()
+            print_error(error)
+            raise typer.Exit(getattr(error, "exit_status", BAD_INPUT)) from None
+
+
+# Typer's Rich help would double the time that `--help` takes; the plain one also keeps examples as they are.
+app = typer.Typer(
+    name="btbench",
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _function in COMMANDS:
+    app.command(_name)(_function)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"btbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def btbench(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Which router do your LLM replicas need?
+
+    Replays request traces through a model of a GPU cluster under competing routing policies.
+
+    \b
+    Start here:
+      btbench replay                     the paper's comparison, no network needed
+      btbench replay quickstart          a smaller one, in seconds
+      btbench replay --trace my.jsonl --setup 70b_h100x4
+    """
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # at once: do not wait for threads that are deep in compiled code
+            os._exit(INTERRUPTED)
+        raise

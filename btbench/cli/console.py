@@ -1,0 +1,102 @@
+"""What a command says beside its result, all on stderr: errors, notes, how far it is."""
+
+import os
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+from btbench.errors import BtbenchError
+from btbench.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@cache
+def stderr() -> "Console":
+    """The one console on stderr, so that notes and a bar do not write over each other."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+@cache
+def stdout() -> "Console":
+    """The console for results. Not as wide as some terminal that happens to be near when it is written to a file."""
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        return Console(highlight=False, markup=False)
+    columns = os.environ.get("COLUMNS", "")
+    return Console(width=int(columns) if columns.isdigit() and int(columns) else 80, highlight=False, markup=False)
+
+
+def say(text: str, label: str = "", style: str = "") -> None:
+    """Lines on stderr, exactly as they are; on a terminal broken between words, never inside one."""
+    from rich.text import Text
+
+    console = stderr()
+    lines = f"{label}{text}".splitlines()
+    if console.is_terminal:
+        lines = [part for line in lines for part in _wrap(line, console.width)]
+    told = Text("\n".join(lines))
+    told.stylize(style, 0, len(label))
+    console.print(told, soft_wrap=True)
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def note(text: str) -> None:
+    """Something a user should know, though the work goes on."""
+    say(text, "Note: ", "yellow")
+
+
+def print_error(error: BaseException) -> None:
+    """What went wrong, in a few lines."""
+    say(_in_words(error), "Error: ", "bold red")
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        return "not enough memory\nTry fewer requests at once ([trace.windows]), or fewer --jobs."
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    assert isinstance(error, BtbenchError | OSError), error
+    return str(error)
+
+
+@contextmanager
+def progress_bar(quiet: bool = False) -> Iterator[Progress]:
+    """A callback that draws how far long work is; where stderr is no terminal it draws nothing."""
+    if quiet or not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=stderr(), transient=True) as bars:
+        task = bars.add_task("", total=None)
+        shown = ""
+
+        def show(stage: str, done: float, total: float) -> None:
+            nonlocal shown
+            if stage != shown:
+                shown = stage
+                bars.reset(task, description=stage, total=total or None)
+            bars.update(task, completed=done, total=total or None)
+
+        yield show

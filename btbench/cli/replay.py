@@ -1,0 +1,153 @@
+"""`btbench replay`: the main job."""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from btbench.cli.console import note, progress_bar, say, stdout
+from btbench.cli.options import (
+    DebugOption,
+    ForceOption,
+    Format,
+    FormatOption,
+    JobsOption,
+    OutOption,
+    QuietOption,
+    SeedOption,
+)
+
+if TYPE_CHECKING:
+    from btbench.progress import Progress
+    from btbench.results.files import Result
+    from btbench.scenario import Scenario
+    from btbench.trace import Trace
+
+
+def replay(
+    scenario: Annotated[
+        str, typer.Argument(help="A built-in scenario (`btbench list scenarios`) or a TOML file.")
+    ] = "default",
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            "--trace", "-t", help="Replay this trace instead: a file, - for stdin, a catalogue name, hf:owner/repo."
+        ),
+    ] = None,
+    setup: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setup",
+            "-s",
+            metavar="NAME",
+            help="Only this setup of the scenario, or one of the paper's six. Repeatable.",
+        ),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy", "-p", metavar="NAME", help="Only this policy, of the scenario or built in. Repeatable."
+        ),
+    ] = None,
+    out: OutOption = None,
+    format: FormatOption = Format.table,
+    jobs: JobsOption = None,
+    seed: SeedOption = None,
+    force: ForceOption = False,
+    no_charts: Annotated[bool, typer.Option("--no-charts", help="Write no charts.")] = False,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Replay a trace under competing routing policies.
+
+    Prints the table; requests, summary and charts go to results/<scenario>.
+
+    \b
+    Examples:
+      btbench replay
+      btbench replay my-scenario.toml --out results/monday
+      btbench replay --trace conversation.jsonl.gz --setup 70b_h100x4
+      btbench replay quickstart -p cache_aware -p btb --format markdown
+    """
+    from btbench.results.writer import check_output
+    from btbench.scenario import Overrides, load_scenario
+
+    asked = load_scenario(scenario, Overrides(trace, tuple(setup or ()), tuple(policy or ()), seed))
+    folder = out or Path("results", asked.name)
+    check_output(folder, force)
+    tell = (lambda text: None) if quiet else note
+    with progress_bar(quiet) as progress:
+        result, summary_line = _replay(asked, folder, force, jobs, tell, progress)
+    _print(result, format)
+    if not quiet:
+        say(summary_line)
+
+
+def _replay(
+    asked: "Scenario", folder: Path, force: bool, jobs: int | None, tell: Callable[[str], None], progress: "Progress"
+) -> tuple["Result", str]:
+    """The result, which is in its folder now, and a line on how long it took."""
+    from btbench.engine import replay_grid
+    from btbench.jit import is_compiled
+    from btbench.results.provenance import Published
+    from btbench.results.writer import write_result
+    from btbench.sources import open_trace
+
+    for text in asked.notes:
+        tell(text)
+    compiled = is_compiled()
+    if not compiled:
+        tell("the first replay on this machine compiles the engine, once; that takes about half a minute")
+    trace = open_trace(asked.trace, asked.folder, seed=asked.seed, progress=progress)
+    for text in _oddities(trace):
+        tell(text)
+    if not compiled:
+        progress("compiling the engine, once", 0, 0)
+    started = time.perf_counter()
+    with write_result(folder, trace, asked.baseline, force) as writer:
+        for setup, policy, runs in replay_grid(
+            trace, asked.setups, asked.policies, asked.options, asked.seed, jobs, progress
+        ):
+            writer.add(setup, policy, runs)
+        result = writer.finish(
+            scenario=asked.name,
+            scenario_toml=asked.to_toml(folder),
+            seed=asked.seed,
+            command=shlex.join(["btbench", *sys.argv[1:]]),
+            published=[Published(**asdict(row)) for row in asked.published],
+            published_source=asked.published_source,
+        )
+    took_s = time.perf_counter() - started
+    replayed = len(trace) * len(asked.setups) * len(asked.policies)
+    engine_s = sum(float(row["engine_s"] or 0) for row in result.rows if row.part == "all")
+    line = f"{replayed:,} requests replayed in {took_s:.2f} s (engine {engine_s:.2f} s); result in {folder}"
+    return result, line
+
+
+def _oddities(trace: "Trace") -> list[str]:
+    """What the trace holds that a reader should know of."""
+    odd = [
+        f"{trace.name}: {odd.kind}: {odd.count:,} rows, first in row {odd.first_row:,}: {odd.handling}"
+        for odd in trace.oddities
+    ]
+    return [*odd, *(f"{trace.name}: {text}" for text in trace.notes)]
+
+
+def _print(result: "Result", format: Format) -> None:
+    from btbench.results.files import summary_csv, summary_json
+    from btbench.results.metrics import STABLE_METRICS
+    from btbench.results.table import markdown_table, render_table
+
+    if format is Format.table:
+        stdout().print(render_table(result, stdout().width))
+    elif format is Format.markdown:
+        sys.stdout.write(markdown_table(result))
+    elif format is Format.json:
+        sys.stdout.write(summary_json(result.rows, STABLE_METRICS))
+    else:
+        sys.stdout.write(summary_csv(result.rows, STABLE_METRICS))

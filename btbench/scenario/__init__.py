@@ -1,0 +1,10 @@
+"""Scenario files: the question a replay answers, read strictly; every message names key, line, and what is allowed.
+
+text -> `tables` (shape, types, ranges) -> `resolve` (names that refer to one another) -> `value.Scenario`, which
+writes itself as a file again.
+"""
+
+from btbench.scenario.load import Overrides, load_scenario, scenario_files
+from btbench.scenario.value import PublishedRow, Scenario
+
+__all__ = ["Overrides", "PublishedRow", "Scenario", "load_scenario", "scenario_files"]

@@ -1,0 +1,109 @@
+"""`[policy.*]`: parameters of the built-in policies, and variants of them under names of the user's own."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import ValidationError, create_model
+from typing_extensions import Doc
+
+from btbench.errors import nearest
+from btbench.policies.parameters import Parameters
+from btbench.policies.registry import KINDS, NAMES, Kind, Policy
+from btbench.scenario.problems import Problem, explain
+from btbench.trace_spec import Count, Strict
+
+_KINDS = {kind.name: kind for kind in KINDS}
+_RIVALS = {"prefix_blocks": "prefix_tokens", "prefix_tokens": "prefix_blocks"}  # two ways to say btb's Y
+
+
+@cache
+def policy_table(kind: Kind, is_variant: bool = False) -> type[Strict]:
+    """The keys `[policy.<name>]` may hold for a policy of this kind: those parameters its kernel reads as its own."""
+    keys: dict[str, Any] = {"base": (str, kind.name)} if is_variant else {}
+    if kind.name in kind.parameters:
+        own = get_type_hints(Parameters)[kind.name]
+        hints = get_type_hints(own, include_extras=True)
+        keys |= {key: (hints[key], default) for key, default in own._field_defaults.items()}
+    if "prefix_blocks" in keys:
+        keys["prefix_tokens"] = (Annotated[Count | None, Doc("Y in tokens, instead of prefix_blocks")], None)
+    return create_model(kind.name, __base__=Strict, **keys)
+
+
+def check_policies(tables: dict[str, Any]) -> list[Problem]:
+    """What is wrong with the `[policy.*]` tables."""
+    problems: list[Problem] = []
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            continue  # the file's shape is checked elsewhere
+        path = ("policy", name)
+        if name in NAMES and "base" in table:
+            problems.append(Problem((*path, "base"), f": {name} is built in", "base is for variants with other names."))
+        elif name not in NAMES and "base" not in table:
+            hint = f'{nearest(name, list(NAMES))} A variant under a name of your own says base = "…".'
+            problems.append(Problem(path, ": no such policy", hint))
+        elif (base := table.get("base", name)) not in NAMES:
+            hint = nearest(str(base), list(NAMES))
+            problems.append(Problem((*path, "base"), f" = {base!r}: no such policy", hint))
+        else:
+            problems += _check_keys(path, table, policy_table(_KINDS[base], base != name))
+    return problems
+
+
+def _check_keys(path: tuple[str, str], table: dict[str, Any], allowed: type[Strict]) -> list[Problem]:
+    if allowed.model_fields.keys() & table.keys() >= _RIVALS.keys():
+        text = ": the prefix is given twice"
+        return [Problem((*path, "prefix_tokens"), text, "Keep one of prefix_blocks and prefix_tokens.")]
+    try:
+        allowed.model_validate(table)
+    except ValidationError as error:
+        return explain(error, allowed, table, path)
+    return []
+
+
+def resolve_policies(tables: dict[str, dict[str, Any]]) -> dict[str, Policy]:
+    """Every policy that can be named beside these tables: all built-in ones, then the variants.
+
+    A policy that falls back to another (btb to cache_aware) reads that one's table. A variant starts from its
+    base's table. Parameters a policy does not read stay at their defaults.
+    """
+    bases = {name: str(table["base"]) for name, table in tables.items() if "base" in table}
+    return {
+        name: _policy(name, _KINDS[kind], tables) for name, kind in [*zip(NAMES, NAMES, strict=True), *bases.items()]
+    }
+
+
+def _policy(name: str, kind: Kind, tables: dict[str, dict[str, Any]]) -> Policy:
+    given = {group: _values(_KINDS[group], tables.get(group, {})) for group in kind.parameters}
+    own = given.get(kind.name, {})
+    if name != kind.name:
+        for key, value in _values(kind, tables[name]).items():
+            own.pop(_RIVALS.get(key, key), None)
+            own[key] = value
+    prefix_tokens = own.pop("prefix_tokens", None)
+    defaults = Parameters()
+    groups = {group: getattr(defaults, group)._replace(**values) for group, values in given.items()}
+    return Policy(name, kind.name, defaults._replace(**groups), prefix_tokens)
+
+
+def _values(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:
+    """What a table sets, as numbers of the right type."""
+    return policy_table(kind, "base" in table).model_validate(table).model_dump(exclude_unset=True, exclude={"base"})
+
+
+def policy_tables(policies: Iterable[Policy]) -> dict[str, dict[str, Any]]:
+    """The `[policy.*]` tables from which these policies resolve again."""
+    tables: dict[str, dict[str, Any]] = {}
+    for policy in policies:
+        variant = {} if policy.name == policy.kind else {"base": policy.kind}
+        tables |= {policy.name: variant} if variant else {}
+        for group in _KINDS[policy.kind].parameters:
+            values = getattr(policy.parameters, group)._asdict()
+            if group != policy.kind:  # one it falls back to
+                tables[group] = values
+                continue
+            if policy.prefix_tokens is not None:
+                values["prefix_tokens"] = policy.prefix_tokens
+                del values["prefix_blocks"]
+            tables[policy.name] = variant | values
+    return tables
