@@ -152,7 +152,7 @@ def test_nothing_to_generate_is_an_error():
         generate_trace(GeneratorSpec(bursts=0, decoys=0))
     with pytest.raises(TraceError, match="split 'train'"):
         generate_trace(GeneratorSpec(windows=1, split="train"))
-    with pytest.raises(TraceError, match="hold [0-9]{10,} requests"):
+    with pytest.raises(TraceError, match=r"hold [0-9]{10,} requests"):
         generate_trace(GeneratorSpec(windows=1_000_000, burst_size=1_000_000))
 
 

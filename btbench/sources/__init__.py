@@ -18,10 +18,16 @@ def open_trace(spec: TraceSpec, base: Path, *, seed: int, progress: Progress = s
     from btbench.sources.reader import read_whole
     from btbench.sources.resolve import locate
     from btbench.sources.settle import settle
+    from btbench.sources.windows import from_first_rows
 
     if spec.source == "generated":
         from btbench.sources.generator import generate_trace
 
         return generate_trace(spec.generator or GeneratorSpec()).scaled(spec.arrival_scale)
-    located = locate(spec.source, base, progress)
-    return settle(read_whole(located, spec, progress), spec)
+    located = locate(spec.source, base, progress, spec.windows)
+    if located.windows is not None:
+        spec = spec.model_copy(update={"windows": located.windows})
+    whole = read_whole(located, spec, progress)
+    if located.windows is not None:
+        whole = whole._replace(trace=from_first_rows(whole.trace))
+    return settle(whole, spec)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from btbench.errors import TraceError
 from btbench.progress import Progress
+from btbench.trace_spec import WindowSpec
 
 COMPRESSIONS = ("", ".gz", ".zst")
 SUFFIXES = (*(kind + c for kind in (".jsonl", ".ndjson", ".csv", ".json") for c in COMPRESSIONS), ".parquet")
@@ -20,6 +21,7 @@ class Located(NamedTuple):
     source: str  # as the user named it
     format: str | None = None  # where a catalogue knows it
     revision: str = ""  # commit of a Hub repository
+    windows: WindowSpec | None = None  # where only the windows asked for were fetched: how to tell them apart
 
 
 def is_file_name(source: str) -> bool:
@@ -55,15 +57,18 @@ def locate_path(source: str, path: Path) -> Located:
     )
 
 
-def locate(source: str, base: Path, progress: Progress) -> Located:
-    """The files a name stands for, fetched where they are not here. Raises TraceError or NetworkError."""
+def locate(source: str, base: Path, progress: Progress, windows: WindowSpec | None = None) -> Located:
+    """The files a name stands for, fetched where they are not here, as far as `windows` needs them.
+
+    Raises TraceError or NetworkError.
+    """
     if source == "-":
         return Located((), "stdin", source)
     path = base / Path(source).expanduser()
     if source.startswith("hf:") or (not is_file_name(source) and not path.exists()):
         from btbench.sources import catalogue
 
-        return catalogue.locate(source, progress)
+        return catalogue.locate(source, progress, windows)
     if not path.exists():
         raise TraceError(f"{source}: there is no such file.", f"Looked for {path}.")
     return locate_path(source, path)

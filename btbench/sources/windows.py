@@ -22,6 +22,11 @@ class Cut(NamedTuple):
     stop: int  # behind the last
 
 
+def window_name(cut: Cut) -> str:
+    """The id of a window that is cut from a trace."""
+    return f"rows {cut.start}-{cut.stop - 1}"
+
+
 def is_cut(spec: WindowSpec | None) -> bool:
     """Whether windows are to be cut, rather than the rows' own used."""
     return spec is not None and (spec.count is not None or spec.rows is not None or spec.span_s is not None)
@@ -119,6 +124,12 @@ def cut_windows(trace: Trace, spec: WindowSpec) -> Trace:
     return take_cuts(trace, cuts)
 
 
+def from_first_rows(trace: Trace) -> Trace:
+    """The same windows, arrivals counted from the first row of each."""
+    counted = take_cuts(trace, [Cut(window.start, window.stop) for window in trace.windows])
+    return counted.with_changes(windows=trace.windows)
+
+
 def take_cuts(trace: Trace, cuts: list[Cut]) -> Trace:
     """The requests of some cuts, which may overlap, each a window."""
     rows = np.concatenate([np.arange(cut.start, cut.stop) for cut in cuts])
@@ -139,7 +150,7 @@ def take_cuts(trace: Trace, cuts: list[Cut]) -> Trace:
         run_blocks=packed.run_blocks,
         tail_blocks=packed.tail_blocks,
         windows=tuple(
-            Window(f"rows {cut.start}-{cut.stop - 1}", "", int(stop - length), int(stop))
+            Window(window_name(cut), "", int(stop - length), int(stop))
             for cut, stop, length in zip(cuts, stops, lengths, strict=True)
         ),
         session=None if trace.session is None else trace.session[rows],
