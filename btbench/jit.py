@@ -69,9 +69,11 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 def lean_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that makes no arrays of its own, compiled without reference counts (they cost it ten times its work)."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+    return numba.njit(**options)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """A step of a kernel: compiled into every kernel that calls it, so that bundles of arrays cost nothing to pass."""
-    return numba.njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+    return numba.njit(**options)(function)

@@ -12,19 +12,18 @@ from btbench.policies.bits import bit, has
 
 
 @inlined
-def match_prefix(cache, work, i, r):  # type: ignore[no-untyped-def]
-    """(h, m): blocks of request i's prompt that replica r holds from the start on, in HBM and in RAM."""
+def match_prefix(cache, replicas, request, r):  # type: ignore[no-untyped-def]
+    """(h, m): blocks of a request's prompt that replica r holds from the start on, in HBM and in RAM."""
     h = 0
     m = 0
-    replicas = len(cache.oldest)
-    for k in range(work.run_offsets[i], work.run_offsets[i + 1]):
-        run = work.runs[k]
+    for k in range(request.runs_start, request.runs_stop):
+        run = cache.run_list[k]
         if not has(cache.resident[run], r):
             break
-        blocks = work.run_blocks[run]
+        blocks = cache.runs[run].blocks
         if not has(cache.in_hbm[run], r):
-            place, _ = find_pair(cache.table, run * replicas + r)
-            in_ram = cache.ram_blocks[place]
+            place, _ = find_pair(cache.table, run * len(replicas) + r)
+            in_ram = cache.places[place].ram_blocks
             m += in_ram
             blocks -= in_ram
         h += blocks
@@ -32,94 +31,94 @@ def match_prefix(cache, work, i, r):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def match_disk(cache, work, i):  # type: ignore[no-untyped-def]
-    """Blocks of request i's prompt on the shared disk, from the start on."""
+def match_disk(cache, request):  # type: ignore[no-untyped-def]
+    """Blocks of a request's prompt on the shared disk, from the start on."""
     blocks = 0
-    for k in range(work.run_offsets[i], work.run_offsets[i + 1]):
-        run = work.runs[k]
-        if not cache.on_disk[run]:
+    for k in range(request.runs_start, request.runs_stop):
+        run = cache.runs[cache.run_list[k]]
+        if not run.on_disk:
             break
-        blocks += work.run_blocks[run]
+        blocks += run.blocks
     return blocks
 
 
 @inlined
-def append_newest(cache, place, r):  # type: ignore[no-untyped-def]
-    """Make a place that is in no list the most recently used one of replica r."""
-    newest = cache.newest[r]
-    cache.older[place] = newest
-    cache.newer[place] = -1
-    if newest >= 0:
-        cache.newer[newest] = place
+def append_newest(places, replica, place):  # type: ignore[no-untyped-def]
+    """Make a place that is in no list the most recently used one of a replica."""
+    places[place].older = replica.newest
+    places[place].newer = -1
+    if replica.newest >= 0:
+        places[replica.newest].newer = place
     else:
-        cache.oldest[r] = place
-    cache.newest[r] = place
+        replica.oldest = place
+    replica.newest = place
 
 
 @inlined
-def unlink(cache, place, r):  # type: ignore[no-untyped-def]
-    """Take a place out of replica r's list."""
-    older = cache.older[place]
-    newer = cache.newer[place]
+def unlink(places, replica, place):  # type: ignore[no-untyped-def]
+    """Take a place out of a replica's list."""
+    older = places[place].older
+    newer = places[place].newer
     if older >= 0:
-        cache.newer[older] = newer
+        places[older].newer = newer
     else:
-        cache.oldest[r] = newer
+        replica.oldest = newer
     if newer >= 0:
-        cache.older[newer] = older
+        places[newer].older = older
     else:
-        cache.newest[r] = older
+        replica.newest = older
 
 
 @inlined
-def insert_run(cache, work, run, r):  # type: ignore[no-untyped-def]
+def insert_run(cache, replicas, run, r):  # type: ignore[no-untyped-def]
     """A whole run becomes the most recently used of replica r; nothing is evicted yet."""
-    place, _ = find_pair(cache.table, run * len(cache.oldest) + r)
-    blocks = work.run_blocks[run]
+    replica = replicas[r]
+    place, _ = find_pair(cache.table, run * len(replicas) + r)
+    blocks = cache.runs[run].blocks
     if not has(cache.resident[run], r):
         cache.resident[run, r >> 6] |= bit(r)
         cache.in_hbm[run, r >> 6] |= bit(r)
-        cache.hbm_blocks[r] += blocks
+        replica.hbm_blocks += blocks
     else:
-        in_ram = cache.ram_blocks[place]
+        in_ram = cache.places[place].ram_blocks
         if in_ram > 0:
-            cache.hbm_blocks[r] += in_ram
-            cache.ram_blocks[place] = 0
+            replica.hbm_blocks += in_ram
+            cache.places[place].ram_blocks = 0
             cache.in_hbm[run, r >> 6] |= bit(r)
         if in_ram < blocks:
-            if cache.newest[r] == place:
+            if replica.newest == place:
                 return
-            unlink(cache, place, r)
-    append_newest(cache, place, r)
+            unlink(cache.places, replica, place)
+    append_newest(cache.places, replica, place)
 
 
 @inlined
-def insert_own_blocks(cache, work, i, r):  # type: ignore[no-untyped-def]
-    """Request i's own blocks enter replica r's HBM; they are never matched, only take room."""
-    if work.own_blocks[i] > 0:
-        append_newest(cache, len(cache.older) - len(work.own_blocks) + i, r)
-        cache.hbm_blocks[r] += work.own_blocks[i]
+def insert_own_blocks(cache, replica, requests, i):  # type: ignore[no-untyped-def]
+    """Request i's own blocks enter a replica's HBM; they are never matched, only take room."""
+    if requests[i].own_blocks > 0:
+        append_newest(cache.places, replica, len(cache.places) - len(requests) + i)
+        replica.hbm_blocks += requests[i].own_blocks
 
 
 @inlined
-def evict(cache, work, rates, r):  # type: ignore[no-untyped-def]
+def evict(cache, replicas, requests, r):  # type: ignore[no-untyped-def]
     """While replica r's HBM holds more than its cache budget, the least recently used blocks move to RAM."""
-    excess = cache.hbm_blocks[r] - rates.cache_budget[r]
+    replica = replicas[r]
+    excess = replica.hbm_blocks - replica.cache_budget
     if excess <= 0:
         return
-    replicas = len(cache.oldest)
-    first_own = len(cache.older) - len(work.own_blocks)
-    cache.hbm_blocks[r] -= excess
+    first_own = len(cache.places) - len(requests)
+    replica.hbm_blocks -= excess
     while excess > 0:
-        place = cache.oldest[r]
+        place = replica.oldest
         if place >= first_own:
-            blocks = work.own_blocks[place - first_own]
+            blocks = requests[place - first_own].own_blocks
         else:
-            run = (place if len(cache.table) == 0 else cache.table[place]) // replicas
-            blocks = work.run_blocks[run]
+            run = (place if len(cache.table) == 0 else cache.table[place]) // len(replicas)
+            blocks = cache.runs[run].blocks
             cache.in_hbm[run, r >> 6] &= ~bit(r)
-        moved = min(blocks - cache.ram_blocks[place], excess)
-        cache.ram_blocks[place] += moved
+        moved = min(blocks - cache.places[place].ram_blocks, excess)
+        cache.places[place].ram_blocks += moved
         excess -= moved
-        if cache.ram_blocks[place] == blocks:
-            unlink(cache, place, r)
+        if cache.places[place].ram_blocks == blocks:
+            unlink(cache.places, replica, place)

@@ -7,75 +7,71 @@ _LANDING_SLACK_S = 1e-12  # of the published simulator: ready this little after 
 
 
 @inlined
-def start_copy(flights, clocks, work, costs, rates, i, source, target):  # type: ignore[no-untyped-def]
+def start_copy(state, costs, i, source, target):  # type: ignore[no-untyped-def]
     """Request i's first Y blocks set out from `source`; `target` is occupied until they are there."""
-    copy = flights.started[0]
+    flights = state.flights
+    replica = state.replicas[target]
+    copy = flights.copies[flights.started[0]]
+    copy.request = i
+    copy.prefix = state.requests[i].prefix
+    copy.source = source
+    copy.target = target
+    copy.start_s = max(state.requests[i].arrival_s, replica.now)
+    taken_s = costs.copy_blocks * costs.block_bytes / replica.rdma_bytes_per_s
+    copy.ready_s = copy.start_s + taken_s
+    copy.used = False
+    replica.now = copy.ready_s
+    replica.busy_s += taken_s
+    flights.flying[flights.under_way[0]] = flights.started[0]
+    flights.under_way[0] += 1
     flights.started[0] += 1
-    start = max(work.arrival_s[i], clocks.now[target])
-    taken_s = costs.copy_blocks * costs.block_bytes / rates.rdma_bytes_per_s[target]
-    ready = start + taken_s
-    clocks.now[target] = ready
-    clocks.busy_s[target] += taken_s
-    flights.request[copy] = i
-    flights.source[copy] = source
-    flights.target[copy] = target
-    flights.start_s[copy] = start
-    flights.ready_s[copy] = ready
-    flights.used[copy] = False
-    flight = flights.count[0]
-    flights.count[0] += 1
-    flights.flying[flight] = copy
-    flights.prefix[flight] = work.prefix[i]
-    flights.to[flight] = target
-    flights.in_flight[work.prefix[i]] += 1
-    flights.next_ready_s[0] = min(flights.next_ready_s[0], ready)
+    flights.prefixes[copy.prefix].in_flight += 1
+    flights.next_ready_s[0] = min(flights.next_ready_s[0], copy.ready_s)
 
 
 @inlined
-def land_copies(flights, cache, work, rates, now):  # type: ignore[no-untyped-def]
+def land_copies(state, now):  # type: ignore[no-untyped-def]
     """Every copy that is ready by `now` enters its target's HBM, in the order in which the copies were started."""
+    flights = state.flights
     if flights.next_ready_s[0] > now + _LANDING_SLACK_S:
         return
     kept = 0
     next_ready_s = 1e300
-    for flight in range(flights.count[0]):
-        copy = flights.flying[flight]
-        prefix = flights.prefix[flight]
-        target = flights.to[flight]
-        if flights.ready_s[copy] > now + _LANDING_SLACK_S:
-            flights.flying[kept] = copy
-            flights.prefix[kept] = prefix
-            flights.to[kept] = target
+    for flight in range(flights.under_way[0]):
+        index = flights.flying[flight]
+        copy = flights.copies[index]
+        if copy.ready_s > now + _LANDING_SLACK_S:
+            flights.flying[kept] = index
             kept += 1
-            next_ready_s = min(next_ready_s, flights.ready_s[copy])
+            next_ready_s = min(next_ready_s, copy.ready_s)
             continue
-        i = flights.request[copy]
-        for k in range(work.run_offsets[i], work.run_offsets[i] + work.prefix_runs[i]):
-            insert_run(cache, work, work.runs[k], target)
-        evict(cache, work, rates, target)
-        flights.in_flight[prefix] -= 1
-        flights.next_unproven[copy] = flights.unproven[prefix]
-        flights.unproven[prefix] = copy
-    flights.count[0] = kept
+        first = state.requests[copy.request].runs_start
+        for k in range(first, first + state.requests[copy.request].prefix_runs):
+            insert_run(state.cache, state.replicas, state.cache.run_list[k], copy.target)
+        evict(state.cache, state.replicas, state.requests, copy.target)
+        prefix = flights.prefixes[copy.prefix]
+        prefix.in_flight -= 1
+        copy.next_unproven = prefix.unproven
+        prefix.unproven = index
+    flights.under_way[0] = kept
     flights.next_ready_s[0] = next_ready_s
 
 
 @inlined
-def prove_copy(flights, work, i, r):  # type: ignore[no-untyped-def]
-    """Request i found its prefix on replica r: if a copy brought it there, that copy was of use."""
-    prefix = work.prefix[i]
-    if prefix < 0 or flights.unproven[prefix] < 0:
+def prove_copy(flights, prefix, r):  # type: ignore[no-untyped-def]
+    """A request found its prefix on replica r: if a copy brought it there, that copy was of use."""
+    if prefix < 0:
         return
     previous = -1
-    copy = flights.unproven[prefix]
-    while copy >= 0:
-        following = flights.next_unproven[copy]
-        if flights.target[copy] == r:
-            flights.used[copy] = True
+    index = flights.prefixes[prefix].unproven
+    while index >= 0:
+        copy = flights.copies[index]
+        if copy.target == r:
+            copy.used = True
             if previous < 0:
-                flights.unproven[prefix] = following
+                flights.prefixes[prefix].unproven = copy.next_unproven
             else:
-                flights.next_unproven[previous] = following
+                flights.copies[previous].next_unproven = copy.next_unproven
             return
-        previous = copy
-        copy = following
+        previous = index
+        index = copy.next_unproven

@@ -9,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 
 from btbench.cluster.setup import ServingOptions, Setup
-from btbench.engine.allocate import rates_of
+from btbench.engine.allocate import idle_replicas
+from btbench.engine.records import Records
 from btbench.engine.replay import check_replayable, replay_workload
 from btbench.engine.run import Run
 from btbench.engine.workload import Workload, build_workload
@@ -34,15 +35,14 @@ def replay_grid(
     not depend on them. Raises CapacityError or TraceError before anything is replayed where that can be known.
     """
     check_replayable(trace)
-    for setup in setups:
-        rates_of(setup, options, trace.block_tokens)
+    clusters = [(setup, idle_replicas(setup, options, trace.block_tokens)) for setup in setups]
     policies = [policy.for_blocks(trace.block_tokens) for policy in policies]
-    return _replay_all(trace, setups, policies, options, seed, jobs or os.cpu_count() or 1, progress)
+    return _replay_all(trace, clusters, policies, options, seed, jobs or os.cpu_count() or 1, progress)
 
 
 def _replay_all(
     trace: Trace,
-    setups: Sequence[Setup],
+    clusters: Sequence[tuple[Setup, Records]],
     policies: Sequence[Policy],
     options: ServingOptions,
     seed: int,
@@ -55,18 +55,18 @@ def _replay_all(
     def workload(window: int, btb: BtbParameters) -> Workload:
         return build_workload(windows[window], btb)
 
-    def replay_cell(setup: Setup, policy: Policy, window: int) -> Run:
+    def replay_cell(setup: Setup, idle: Records, policy: Policy, window: int) -> Run:
         work = workload(window, policy.parameters.btb)
-        return replay_workload(windows[window], work, setup, policy, options, seed)
+        return replay_workload(windows[window], work, setup, idle, policy, options, seed)
 
-    cells = [(setup, policy) for setup in setups for policy in policies]
+    cells = [(*cluster, policy) for cluster in clusters for policy in policies]
     tasks = iter([(*cell, window) for cell in cells for window in range(len(windows))])
     total = len(trace) * len(cells)
     done = 0
     pool = ThreadPoolExecutor(jobs)
     pending: deque[Future[Run]] = deque()
     try:
-        for setup, policy in cells:
+        for setup, _, policy in cells:
             runs = []
             for window in windows:
                 while len(pending) < 2 * jobs and (task := next(tasks, None)) is not None:

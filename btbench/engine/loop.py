@@ -9,71 +9,67 @@ DONE, TOO_LARGE, OUT_OF_DRAWS, OUT_OF_COPIES = 0, 1, 2, 3
 
 
 @inlined
-def advance_all(state, work, costs, rates, bounded, until):  # type: ignore[no-untyped-def]
+def advance_all(state, costs, bounded, until):  # type: ignore[no-untyped-def]
     """Advance the working replicas in cluster order; those left idle leave the list.
 
     Returns (request, replica) of a request that can never fit, or (-1, -1).
     """
-    clocks = state.clocks
     kept = 0
-    for position in range(clocks.workers[0]):
-        r = clocks.working[position]
-        if not bounded or clocks.now[r] < until or clocks.queue_head[r] >= 0:
-            misfit = advance(
-                clocks, state.links, state.cache, work, costs, rates, state.flights, state.out, bounded, until, r
-            )
+    for position in range(state.workers[0]):
+        r = state.working[position]
+        if not bounded or state.replicas[r].now < until or state.replicas[r].queue_head >= 0:
+            misfit = advance(state, costs, bounded, until, r)
             if misfit >= 0:
                 return misfit, r
-        if clocks.load[r] > 0:
-            clocks.working[kept] = r
+        if state.load[r] > 0:
+            state.working[kept] = r
             kept += 1
-    clocks.workers[0] = kept
+    state.workers[0] = kept
     return -1, -1
 
 
 @inlined
-def enqueue(clocks, links, i, r, arrival_s):  # type: ignore[no-untyped-def]
+def enqueue(state, i, r):  # type: ignore[no-untyped-def]
     """Request i joins the queue of replica r; an idle replica's clock, left alone so far, is brought up to date."""
-    if clocks.load[r] == 0:
-        clocks.now[r] = max(clocks.now[r], arrival_s)
-        position = clocks.workers[0]
-        clocks.workers[0] += 1
-        while position > 0 and clocks.working[position - 1] > r:
-            clocks.working[position] = clocks.working[position - 1]
+    replica = state.replicas[r]
+    if state.load[r] == 0:
+        replica.now = max(replica.now, state.requests[i].arrival_s)
+        position = state.workers[0]
+        state.workers[0] += 1
+        while position > 0 and state.working[position - 1] > r:
+            state.working[position] = state.working[position - 1]
             position -= 1
-        clocks.working[position] = r
-    if clocks.queue_head[r] < 0:
-        clocks.queue_head[r] = i
+        state.working[position] = r
+    if replica.queue_head < 0:
+        replica.queue_head = i
     else:
-        links.next_queued[clocks.queue_tail[r]] = i
-    links.next_queued[i] = -1
-    clocks.queue_tail[r] = i
-    clocks.load[r] += 1
+        state.served[replica.queue_tail].next_queued = i
+    replica.queue_tail = i
+    state.served[i].next_queued = -1
+    state.served[i].replica = r
+    state.load[r] += 1
 
 
 @lean_kernel
-def replay_requests(code, parameters, view, work, costs, rates, state, draws, memory, orders):  # type: ignore[no-untyped-def]
+def replay_requests(code, parameters, view, costs, state, draws, memory, orders):  # type: ignore[no-untyped-def]
     """Replay all requests; returns (status, request, replica), the latter two where a request can never fit."""
-    clocks = state.clocks
-    flights = state.flights
-    n = len(work.arrival_s)
+    n = len(state.requests)
     for i in range(n + 1):
         bounded = i < n
-        arrival_s = work.arrival_s[i] if bounded else 0.0
-        misfit, where = advance_all(state, work, costs, rates, bounded, arrival_s)
+        arrival_s = state.requests[i].arrival_s if bounded else 0.0
+        misfit, where = advance_all(state, costs, bounded, arrival_s)
         if misfit >= 0:
             return TOO_LARGE, misfit, where
         if not bounded:
             break
-        land_copies(flights, state.cache, work, rates, arrival_s)
-        orders.count[0] = 0
+        land_copies(state, arrival_s)
+        orders.ordered[0] = 0
         r = route(code, view, i, parameters, memory, draws, orders)
         if draws.used[0] > len(draws.outputs):
             return OUT_OF_DRAWS, i, r
-        if flights.started[0] + orders.count[0] > len(flights.request):
+        if state.flights.started[0] + orders.ordered[0] > len(state.flights.copies):
             return OUT_OF_COPIES, i, r
-        for order in range(orders.count[0]):
-            start_copy(flights, clocks, work, costs, rates, i, orders.source[order], orders.target[order])
-        state.out.replica[i] = r
-        enqueue(clocks, state.links, i, r, arrival_s)
+        for order in range(orders.ordered[0]):
+            start_copy(state, costs, i, orders.source[order], orders.target[order])
+        enqueue(state, i, r)
     return DONE, -1, -1

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from btbench.cluster.setup import ServingOptions, Setup
 from btbench.engine import allocate
 from btbench.engine.loop import DONE, OUT_OF_COPIES, OUT_OF_DRAWS, TOO_LARGE, replay_requests
-from btbench.engine.run import Copies, Run
+from btbench.engine.records import Records
+from btbench.engine.run import Copies, Run, Served
 from btbench.engine.workload import Workload, build_workload
 from btbench.errors import CapacityError, TraceError
 from btbench.policies.registry import Policy
@@ -36,7 +37,9 @@ def replay(trace: Trace, setup: Setup, policy: Policy, options: ServingOptions, 
     """
     check_replayable(trace)
     policy = policy.for_blocks(trace.block_tokens)
-    return replay_workload(trace, build_workload(trace, policy.parameters.btb), setup, policy, options, seed)
+    work = build_workload(trace, policy.parameters.btb)
+    idle = allocate.idle_replicas(setup, options, trace.block_tokens)
+    return replay_workload(trace, work, setup, idle, policy, options, seed)
 
 
 def check_replayable(trace: Trace) -> None:
@@ -53,26 +56,24 @@ def check_replayable(trace: Trace) -> None:
 
 
 def replay_workload(
-    trace: Trace, work: Workload, setup: Setup, policy: Policy, options: ServingOptions, seed: int
+    trace: Trace, work: Workload, setup: Setup, idle: Records, policy: Policy, options: ServingOptions, seed: int
 ) -> Run:
-    """`replay` of a window whose workload is already built; room for draws and copies grows until it suffices."""
-    n = len(work.arrival_s)
-    replicas = len(setup.replicas)
+    """`replay` of a window whose workload and idle replicas are at hand; room for draws and copies grows as needed."""
+    n = len(work.requests)
+    count = len(idle)
     btb = policy.parameters.btb
-    rates = allocate.rates_of(setup, options, trace.block_tokens)
     costs = allocate.costs_of(setup, options, trace.block_tokens, btb.prefix_blocks)
     # a pick takes 2 outputs on average, with a spread of sqrt(2): 12 standard deviations of all picks are enough
     draw_room = 2 * n + int(17 * n**0.5) + 1024
     copy_room = n + 1024 if policy.kind == "btb" else 0
+    copies_per_request = min(btb.copies, count) if policy.kind == "btb" else 0
     started = time.perf_counter()
     while True:
         draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
-        copies_per_request = min(btb.copies, replicas) if policy.kind == "btb" else 0
-        state = allocate.new_state(work, replicas, copy_room, copies_per_request)
-        view = allocate.view_of(work, state)
+        state = allocate.new_state(work, idle, copy_room, copies_per_request)
         status, request, where = replay_requests(
-            policy.code, policy.parameters.typed(), view, work, costs, rates, state, draws,
-            allocate.new_memory(replicas), allocate.new_orders(replicas),
+            policy.code, policy.parameters.typed(), allocate.view_of(work, state), costs, state, draws,
+            allocate.new_memory(count), allocate.new_orders(count),
         )  # fmt: skip
         if status == OUT_OF_DRAWS:
             draw_room *= 2
@@ -82,17 +83,16 @@ def replay_workload(
             break
     engine_s = time.perf_counter() - started
     if status == TOO_LARGE:
-        raise _too_large(trace, setup, request, where, int(rates.token_budget[where]))
-    assert status == DONE and not np.isnan(state.out.finish_s).any(), "a request was not served"
-    flown = state.flights
-    count = flown.started[0]
-    copies = Copies(
-        *(
-            a[:count].copy()
-            for a in (flown.request, flown.source, flown.target, flown.start_s, flown.ready_s, flown.used)
-        )
+        raise _too_large(trace, setup, request, where, int(idle[where].token_budget))
+    assert status == DONE and not np.isnan(state.served.finish_s).any(), "a request was not served"
+    flown = state.flights.copies[: state.flights.started[0]]
+    return Run(
+        served=Served(*(np.ascontiguousarray(state.served[name]) for name in Served._fields)),
+        copies=Copies(*(np.ascontiguousarray(flown[name]) for name in Copies._fields)),
+        copy_bytes=btb.prefix_blocks * costs.block_bytes,
+        busy_s=np.ascontiguousarray(state.replicas.busy_s),
+        engine_s=engine_s,
     )
-    return Run(state.out, copies, btb.prefix_blocks * costs.block_bytes, state.clocks.busy_s, engine_s)
 
 
 def _too_large(trace: Trace, setup: Setup, request: int, replica: int, budget: int) -> CapacityError:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from btbench.engine.pairs import dense_or_empty, find_pair
+from btbench.engine.records import REQUEST, Records
 from btbench.jit import kernel, read_only
 from btbench.policies.parameters import BtbParameters
 from btbench.runs import join_runs
@@ -17,17 +18,9 @@ from btbench.trace import Trace
 class Workload(NamedTuple):
     """N requests over K runs. A run is shared by several places of the window; the rest of a prompt is its tail."""
 
-    arrival_s: npt.NDArray[np.float64]  # (N,)
-    input_tokens: npt.NDArray[np.int64]  # (N,)
-    output_tokens: npt.NDArray[np.int64]  # (N,)
-    cacheable_tokens: npt.NDArray[np.int64]  # (N,) min(prompt blocks × block_tokens, input)
-    run_offsets: npt.NDArray[np.int64]  # (N + 1,)
-    runs: npt.NDArray[np.int32]
+    requests: Records  # (N,) REQUEST
+    run_list: npt.NDArray[np.int32]  # the requests' runs, one request after the other
     run_blocks: npt.NDArray[np.int32]  # (K,)
-    own_blocks: npt.NDArray[np.int64]  # (N,) blocks no other request can hit: the prompt's tail and the answer's room
-    prefix: npt.NDArray[np.int32]  # (N,) id of the first Y blocks, -1 where no other request can share them
-    prefix_runs: npt.NDArray[np.int32]  # (N,) how many runs they are
-    burst: npt.NDArray[np.bool_]  # (N,) X requests with this prefix within Z s
 
 
 @kernel
@@ -139,20 +132,17 @@ def build_workload(trace: Trace, btb: BtbParameters) -> Workload:
     symbols, offsets, symbol_blocks, ends_prefix = _cut_prefixes(trace, btb.prefix_blocks)
     packed = join_runs(symbols, offsets, symbol_blocks, trace.tail_blocks, ends_prefix)
     prefix, prefix_runs, prefixes = _name_prefixes(packed.offsets, packed.runs, packed.run_blocks, btb.prefix_blocks)
-    burst = _detect_bursts(trace.arrival_s, prefix, prefixes, btb.threshold, float(btb.window_s))
     blocks = trace.prompt_blocks()
-    needed = -((trace.input_tokens + trace.output_tokens) // -max(1, trace.block_tokens))
-    work = Workload(
-        arrival_s=trace.arrival_s,
-        input_tokens=trace.input_tokens,
-        output_tokens=trace.output_tokens,
-        cacheable_tokens=np.minimum(blocks * trace.block_tokens, trace.input_tokens),
-        run_offsets=packed.offsets,
-        runs=packed.runs,
-        run_blocks=packed.run_blocks,
-        own_blocks=packed.tail_blocks + np.maximum(0, needed - blocks),
-        prefix=prefix,
-        prefix_runs=prefix_runs,
-        burst=burst,
-    )
-    return Workload(*map(read_only, work))
+    needed = -((trace.input_tokens + trace.output_tokens) // -trace.block_tokens)  # rounded up
+    requests = np.zeros(len(trace), REQUEST)
+    requests["arrival_s"] = trace.arrival_s
+    requests["input_tokens"] = trace.input_tokens
+    requests["output_tokens"] = trace.output_tokens
+    requests["cacheable_tokens"] = np.minimum(blocks * trace.block_tokens, trace.input_tokens)
+    requests["runs_start"] = packed.offsets[:-1]
+    requests["runs_stop"] = packed.offsets[1:]
+    requests["own_blocks"] = packed.tail_blocks + np.maximum(0, needed - blocks)
+    requests["prefix"] = prefix
+    requests["prefix_runs"] = prefix_runs
+    requests["burst"] = _detect_bursts(trace.arrival_s, prefix, prefixes, btb.threshold, float(btb.window_s))
+    return Workload(read_only(requests).view(np.recarray), read_only(packed.runs), read_only(packed.run_blocks))

@@ -10,7 +10,7 @@ Detection depends on arrivals alone and is worked out before the replay (`btbenc
 from btbench.jit import inlined
 from btbench.policies.bits import has
 from btbench.policies.cache_aware import route_cache_aware
-from btbench.policies.picks import hold_all, pick_least_loaded_of
+from btbench.policies.picks import hold_prefix, pick_least_loaded_of
 
 
 @inlined
@@ -23,8 +23,9 @@ def order_copies(view, prefix, wanted, memory, orders):  # type: ignore[no-untyp
         if taken[r] and source < 0:
             source = r
     for flight in range(view.flights[0]):
-        if view.flight_prefix[flight] == prefix:
-            taken[view.flight_target[flight]] = True
+        copy = view.copies[view.flying[flight]]
+        if copy.prefix == prefix:
+            taken[copy.target] = True
     while wanted > 0:
         target = -1
         for r in range(len(view.load)):
@@ -33,21 +34,21 @@ def order_copies(view, prefix, wanted, memory, orders):  # type: ignore[no-untyp
         if target < 0:
             return
         taken[target] = True
-        orders.target[orders.count[0]] = target
-        orders.source[orders.count[0]] = source
-        orders.count[0] += 1
+        orders.target[orders.ordered[0]] = target
+        orders.source[orders.ordered[0]] = source
+        orders.ordered[0] += 1
         wanted -= 1
 
 
 @inlined
 def route_btb(view, i, parameters, fallback, memory, draws, orders):  # type: ignore[no-untyped-def]
     """The least loaded holder of a burst's prefix, copying it further where too few have it; else `cache_aware`."""
-    if view.burst[i] and hold_all(view.in_hbm, view, i, view.prefix_runs[i], memory.candidates):
-        prefix = view.prefix[i]
+    if view.requests[i].burst and hold_prefix(view.in_hbm, view, i, memory.candidates):
+        prefix = view.requests[i].prefix
         holders = 0
         for r in range(len(view.load)):
             holders += has(memory.candidates, r)
-        wanted = parameters.copies - holders - view.in_flight[prefix]
+        wanted = parameters.copies - holders - view.prefixes[prefix].in_flight
         if wanted > 0 and holders < len(view.load):
             order_copies(view, prefix, wanted, memory, orders)
         return pick_least_loaded_of(view.load, memory.candidates, draws)

@@ -18,8 +18,8 @@ def narrow_to_longest_match(view, i, candidates):  # type: ignore[no-untyped-def
     hold this one too, for as long as one is left.
     """
     found = False
-    for k in range(view.run_offsets[i], view.run_offsets[i + 1]):
-        holders = view.resident[view.runs[k]]
+    for k in range(view.requests[i].runs_start, view.requests[i].runs_stop):
+        holders = view.resident[view.run_list[k]]
         left = False
         for word in range(len(candidates)):
             left |= (holders[word] & candidates[word] if found else holders[word]) != NONE
@@ -37,8 +37,10 @@ def route_cache_aware(view, i, parameters, memory, draws):  # type: ignore[no-un
     fullest = view.load[0]
     emptiest = view.load[0]
     for r in range(1, len(view.load)):
-        fullest = max(fullest, view.load[r])
-        emptiest = min(emptiest, view.load[r])
+        if view.load[r] > fullest:
+            fullest = view.load[r]
+        if view.load[r] < emptiest:
+            emptiest = view.load[r]
     out_of_balance = (
         fullest > parameters.balance_abs_threshold and fullest > parameters.balance_rel_threshold * emptiest
     )

@@ -30,7 +30,8 @@ def pick_least_loaded(load, draws):  # type: ignore[no-untyped-def]
     """The least loaded of all replicas."""
     least = load[0]
     for r in range(1, len(load)):
-        least = min(least, load[r])
+        if load[r] < least:
+            least = load[r]
     ties = 0
     for r in range(len(load)):
         ties += load[r] == least
@@ -75,13 +76,14 @@ def pick_least_loaded_of(load, candidates, draws):  # type: ignore[no-untyped-de
 
 
 @inlined
-def hold_all(masks, view, i, run_count, candidates):  # type: ignore[no-untyped-def]
-    """Set `candidates` to the replicas whose bit is set in `masks` for each of request i's first runs; True if any."""
-    start = view.run_offsets[i]
+def hold_prefix(masks, view, i, candidates):  # type: ignore[no-untyped-def]
+    """Set `candidates` to the replicas whose bit is set in `masks` for each run of request i's prefix; True if any."""
+    start = view.requests[i].runs_start
+    stop = start + view.requests[i].prefix_runs
     any_left = False
     for word in range(len(candidates)):
-        candidates[word] = masks[view.runs[start], word]
-        for k in range(start + 1, start + run_count):
-            candidates[word] &= masks[view.runs[k], word]
+        candidates[word] = masks[view.run_list[start], word]
+        for k in range(start + 1, stop):
+            candidates[word] &= masks[view.run_list[k], word]
         any_left |= candidates[word] != NONE
     return any_left

@@ -11,29 +11,27 @@ import numpy.typing as npt
 
 
 class ClusterView(NamedTuple):
-    """N requests over K shared runs (`btbench.runs`), R replicas, W = ceil(R / 64) words of replica bits."""
+    """N requests over K shared runs (`btbench.runs`), R replicas, W = ceil(R / 64) words of replica bits.
+
+    Record fields are described in `btbench.engine.records`.
+    """
 
     load: npt.NDArray[np.int32]  # (R,) requests in flight: running and queued
     resident: npt.NDArray[np.uint64]  # (K, W) bit r: replica r holds the whole run, in HBM or RAM
     in_hbm: npt.NDArray[np.uint64]  # (K, W) bit r: replica r holds the whole run in HBM
-    arrival_s: npt.NDArray[np.float64]  # (N,)
-    input_tokens: npt.NDArray[np.int64]  # (N,)
-    run_offsets: npt.NDArray[np.int64]  # (N + 1,) request i has runs[run_offsets[i]:run_offsets[i + 1]]
-    runs: npt.NDArray[np.int32]
+    requests: npt.NDArray[np.void]  # (N,) REQUEST without what depends on the output length
+    run_list: npt.NDArray[np.int32]  # request i holds run_list[runs_start:runs_stop]
     run_blocks: npt.NDArray[np.int32]  # (K,) length of a run
-    prefix: npt.NDArray[np.int32]  # (N,) id of the first Y blocks (btb); -1 where no other request can share them
-    prefix_runs: npt.NDArray[np.int32]  # (N,) how many runs make up the first Y blocks
-    burst: npt.NDArray[np.bool_]  # (N,) whether btb counts X requests with this prefix within Z s, this one included
-    in_flight: npt.NDArray[np.int32]  # (prefixes,) copies of the prefix under way
-    flight_prefix: npt.NDArray[np.int32]  # copies under way, in the order they were started …
-    flight_target: npt.NDArray[np.int32]  # … and the replica each goes to
-    flights: npt.NDArray[np.int64]  # (1,) how many
+    copies: npt.NDArray[np.void]  # COPY: every copy started so far
+    flying: npt.NDArray[np.int32]  # those under way, in the order they were started …
+    flights: npt.NDArray[np.int64]  # (1,) … and how many
+    prefixes: npt.NDArray[np.void]  # PREFIX: copies under way of each prefix
 
 
 class CopyOrders(NamedTuple):
     """Copies of a request's first Y blocks that a policy asks for, filled anew for each request."""
 
-    count: npt.NDArray[np.int64]  # (1,)
+    ordered: npt.NDArray[np.int64]  # (1,) how many
     target: npt.NDArray[np.int32]  # (R,)
     source: npt.NDArray[np.int32]  # (R,)
 
