@@ -28,6 +28,6 @@ def open_trace(spec: TraceSpec, base: Path, *, seed: int, progress: Progress = s
     if located.windows is not None:
         spec = spec.model_copy(update={"windows": located.windows})
     whole = read_whole(located, spec, progress)
-    if located.windows is not None:
-        whole = whole._replace(trace=from_first_rows(whole.trace))
-    return settle(whole, spec)
+    trace = whole.trace if located.windows is None else from_first_rows(whole.trace)
+    trace = trace.with_changes(notes=(*located.notes, *trace.notes))
+    return settle(whole._replace(trace=trace), spec)

@@ -21,7 +21,7 @@ from btbench.sources.resolve import Located
 from btbench.trace_spec import Count, Strict, WindowSpec
 
 if TYPE_CHECKING:
-    from btbench.sources.hub import Snapshot
+    from btbench.sources.hub import RemoteFile, Snapshot
 
 ART_LIKE = "art-like"
 
@@ -169,6 +169,13 @@ def locate(
     """
     named = parse_name(source, revision)
     entry = named.entry
+    fetched = False
+
+    def tell(stage: str, done: float, total: float) -> None:
+        nonlocal fetched
+        fetched = True
+        progress(stage, done, total)
+
     if entry.why_not:
         raise TraceError(f"{source} cannot be replayed: {entry.why_not}.")
     if entry.generated:
@@ -181,8 +188,11 @@ def locate(
             raise TraceError(f"{source}: there is no file {path}.", f"[{source}] path in {override_path()} names it.")
         return locate_path(source, path)._replace(name=source, format=entry.format)
     if entry.urls:
-        return Located(_from_urls(named, progress), source, source, entry.format)
-    return _from_hub(named, progress, windows, rows, refresh)
+        located = Located(_from_urls(named, tell), source, source, entry.format)
+    else:
+        located = _from_hub(named, tell, windows, rows, refresh)
+    at = f" at commit {located.revision[:12]}" if located.revision else ""
+    return located._replace(notes=(f"fetched from {entry.source}{at}",) if fetched else ())
 
 
 def url_path(name: str, url: str) -> Path:
@@ -218,17 +228,45 @@ def hub_snapshot(named: Named, progress: Progress, refresh: bool) -> Snapshot:
         return here
 
 
-def _from_hub(named: Named, progress: Progress, windows: WindowSpec | None, rows: int | None, refresh: bool) -> Located:
-    from btbench.sources import hub, hub_rows
+def is_here(named: Named) -> str:
+    """How much of a trace is on this machine: "yes", "parts" or "no"."""
+    from btbench.sources import hub, hub_rows, store
 
     entry = named.entry
-    snapshot = hub_snapshot(named, progress, refresh)
+    if entry.generated:
+        return "made here"
+    if entry.path:
+        return "yes" if (override_path().parent / Path(entry.path).expanduser()).exists() else "no"
+    if entry.urls:
+        found = [store.receipt_of(url_path(named.source, url)) is not None for url in entry.urls]
+        return "yes" if all(found) else "parts" if any(found) else "no"
+    snapshot = hub.remembered(entry.repo or "", named.revision)
+    if snapshot is None:
+        return "no"
+    try:
+        return hub_rows.share_here(snapshot, _files(named, snapshot))
+    except TraceError:
+        return "no"
+
+
+def _files(named: Named, snapshot: Snapshot) -> list[RemoteFile]:
+    """The files of a commit that a trace is made of."""
+    from btbench.sources import hub
+
+    entry = named.entry
     if entry.splits:
         patterns = [entry.splits[named.split]] if named.split else list(entry.splits.values())
     else:
         patterns = entry.files or hub.default_patterns(snapshot, entry.config, named.source)
-    files = hub.choose_files(snapshot, patterns, named.source)
-    located = Located((), named.source, named.source, entry.format, snapshot.commit)
+    return hub.choose_files(snapshot, patterns, named.source)
+
+
+def _from_hub(named: Named, progress: Progress, windows: WindowSpec | None, rows: int | None, refresh: bool) -> Located:
+    from btbench.sources import hub_rows
+
+    snapshot = hub_snapshot(named, progress, refresh)
+    files = _files(named, snapshot)
+    located = Located((), named.source, named.source, named.entry.format, snapshot.commit)
     if rows is not None:
         return hub_rows.first_rows(located, snapshot, files, rows, progress)
     return hub_rows.bring(located, snapshot, files, windows, progress)

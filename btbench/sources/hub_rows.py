@@ -118,20 +118,40 @@ class Shards:
 
 def read_layouts(snapshot: Snapshot, files: list[RemoteFile], what: str, progress: Progress) -> list[Layout]:
     """The layout of each file, from its footer."""
-    key = xxhash.xxh3_128_hexdigest(msgspec.json.encode([sorted(COLUMNS), files]))
-    path = snapshot.folder / f"{key}.layout.json"
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Layout])
-    except (OSError, msgspec.MsgspecError):
-        pass
+    known = _known_layouts(snapshot, files)
+    if known is not None:
+        return known
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         jobs = [pool.submit(_read_layout, snapshot, file, what) for file in files]
         layouts = []
         for count, job in enumerate(jobs, 1):
             layouts.append(job.result())
             progress(f"reading where the rows of {what} lie", count, len(files))
-    write_whole(path, msgspec.json.encode(layouts))
+    write_whole(_layouts_path(snapshot, files), msgspec.json.encode(layouts))
     return layouts
+
+
+def _layouts_path(snapshot: Snapshot, files: list[RemoteFile]) -> Path:
+    key = xxhash.xxh3_64_hexdigest(msgspec.json.encode([sorted(COLUMNS), files]))
+    return snapshot.folder / f"{key}.layout.json"
+
+
+def _known_layouts(snapshot: Snapshot, files: list[RemoteFile]) -> list[Layout] | None:
+    """The layouts of a commit's files, where they were read before."""
+    try:
+        return msgspec.json.decode(_layouts_path(snapshot, files).read_bytes(), type=list[Layout])
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def share_here(snapshot: Snapshot, files: list[RemoteFile]) -> str:
+    """How much of some files is on this machine: "yes", "parts" or "no"."""
+    layouts = _known_layouts(snapshot, files)
+    if is_here(snapshot.folder / file.path for file in files) or (
+        layouts and is_here(_slice_paths(snapshot, layouts, list(whole_slices(layouts))))
+    ):
+        return "yes"
+    return "parts" if any(snapshot.folder.rglob("*.receipt.json")) else "no"
 
 
 def _read_layout(snapshot: Snapshot, file: RemoteFile, what: str) -> Layout:

@@ -22,6 +22,7 @@ class Located(NamedTuple):
     format: str | None = None  # where a catalogue knows it
     revision: str = ""  # commit of a Hub repository
     windows: WindowSpec | None = None  # where only the windows asked for were fetched: how to tell them apart
+    notes: tuple[str, ...] = ()  # e.g. that it was fetched
 
 
 def is_file_name(source: str) -> bool:
