@@ -67,12 +67,20 @@ def test_sizes_have_three_digits_and_a_unit(value, text):
         (1 + 2.3e-16, 1.0, "2e-16"),
         (1 - 3e-10, 1.0, "3e-10"),
         (1.032, 1.0, "+3.2%"),
-        (0.5, 1.0, "-50%"),
+        (0.5, 1.0, "-50.0%"),
         (40.0, 1.0, "+3,900%"),
     ],
 )
 def test_deviations_say_how_far_off(here, published, text):
     assert numbers.deviation(numbers.relative(here, published)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(12.87, "+12.9%"), (-0.291, "-0.29%"), (5500.8, "+5,501%"), (0.0, "0%"), (float("inf"), "+∞"), (None, "–")],
+)
+def test_changes_have_a_sign(value, text):
+    assert numbers.change(value) == text
 
 
 def test_percentages_have_no_negative_zero():

@@ -11,14 +11,17 @@ import typer
 from typer.core import TyperGroup
 
 from btbench import __version__
-from btbench.cli import list_command, replay
+from btbench.cli import compare, fetch, list_command, replay, traces
 from btbench.cli.console import print_error, stderr
 from btbench.cli.options import DEBUG
 from btbench.errors import BtbenchError
 
 COMMANDS = (
     ("replay", replay.replay),
+    ("compare", compare.compare),
     ("list", list_command.list_names),
+    ("traces", traces.traces),
+    ("fetch", fetch.fetch),
 )
 
 BAD_INPUT = BtbenchError.exit_status

@@ -20,7 +20,7 @@ import msgspec
 from btbench.errors import OutputError
 from btbench.results.metrics import COUNTS, METRICS, NULLABLE, Metric
 from btbench.results.provenance import Provenance
-from btbench.results.summary import Row
+from btbench.results.summary import ALL, Row
 
 VERSION = 1
 SUMMARY, PROVENANCE, SCENARIO, REQUESTS = "summary.json", "provenance.json", "scenario.toml", "requests.parquet"
@@ -52,7 +52,13 @@ class Result:
         """Parts of the trace in the order of the rows, `all` first."""
         return list(dict.fromkeys(row.part for row in self.rows))
 
-    def row(self, setup: str, policy: str, part: str = "all") -> Row | None:
+    @property
+    def distinct_parts(self) -> list[str]:
+        """`all`, and the parts that do not hold every request."""
+        requests = {row.part: row["requests"] for row in self.rows}
+        return [part for part in self.parts if part == ALL or requests[part] != requests.get(ALL)]
+
+    def row(self, setup: str, policy: str, part: str = ALL) -> Row | None:
         """The row of this setup, policy and part, where there is one."""
         return next((row for row in self.rows if row.key == (setup, policy, part)), None)
 

@@ -21,6 +21,14 @@ class Metric(NamedTuple):
     better: Better
     formula: str
 
+    @property
+    def words(self) -> str:
+        """Its name in running text: mean TTFT, HBM hit rate, copied bytes."""
+        plain = self.name.removesuffix("_s" if self.unit == "s" else "_pct")
+        return " ".join(_WORDS.get(word, word) for word in plain.split("_"))
+
+
+_WORDS = {"ttft": "TTFT", "e2e": "end to end", "hbm": "HBM", "ram": "RAM", "per": "/", "queue": "queue wait"}
 
 _TTFT = "start - arrival + reuse + prefill"
 _QUEUE = "start - arrival"

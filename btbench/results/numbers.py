@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isinf
+
 NOTHING = "–"  # where there is no value
 
 _DURATIONS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
@@ -42,6 +44,15 @@ def percent(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.1f}%".replace("-0.0%", "0.0%")
 
 
+def change(value: float | None) -> str:
+    """+12.9%, -0.29%, +5,501%, of a number that is in % already."""
+    if value is None:
+        return NOTHING
+    if value == 0 or isinf(value):
+        return "0%" if value == 0 else f"{value:+}".replace("inf", "∞")
+    return f"{value:+,.0f}%" if abs(value) >= 100 else f"{value:+.1f}%" if abs(value) >= 1 else f"{value:+.2g}%"
+
+
 def share(value: float | None) -> str:
     """62.0%, of a share between 0 and 1."""
     return percent(None if value is None else value * 100)
@@ -50,6 +61,11 @@ def share(value: float | None) -> str:
 def count(value: float | None) -> str:
     """61,800."""
     return NOTHING if value is None else f"{value:,.0f}"
+
+
+def in_unit(value: float | None, unit: str) -> str:
+    """A value of the registry of metrics, by its unit."""
+    return {"s": duration, "bytes": size, "1": share, "%": percent}.get(unit, count)(value)
 
 
 def relative(here: float, published: float) -> float:
@@ -63,4 +79,4 @@ def deviation(of: float) -> str:
         return "exact"
     if abs(of) < 1e-4:
         return f"{abs(of):.0e}"
-    return f"{of * 100:+,.0f}%" if abs(of) >= 0.1 else f"{of * 100:+.2g}%"
+    return change(of * 100)

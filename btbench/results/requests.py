@@ -49,6 +49,14 @@ COPY_SCHEMA = pl.Schema(
     }
 )
 
+DURATIONS = {  # what the metrics of the summary are statistics of, from the columns of `requests.parquet`
+    "ttft": pl.col("ttft_s"),
+    "queue": pl.col("start_s") - pl.col("arrival_s"),
+    "reuse": pl.col("reuse_s"),
+    "prefill": pl.col("prefill_s"),
+    "e2e": pl.col("finish_s") - pl.col("arrival_s"),
+}
+
 CHUNK_ROWS = 1 << 18  # rows turned into a frame at a time, so that millions of requests stay small in memory
 
 

@@ -27,28 +27,30 @@ class Column(NamedTuple):
 
     name: str
     spare: bool = False
+    opens: bool = False  # a good place to cut a table that is too wide
 
 
 class Line(NamedTuple):
-    """One policy and a cell for each column."""
+    """One policy (its name) and a cell for each column."""
 
-    policy: str
+    name: str
     cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table: groups of lines, a group for each setup. The column of the policies is not among `columns`."""
+    """A table: groups of lines, a group for each setup. The columns of the names are not among `columns`."""
 
     title: str
     columns: tuple[Column, ...]
     groups: tuple[tuple[str, tuple[Line, ...]], ...]
     note: str = ""
+    names: tuple[str, str] = ("setup", "policy")  # what groups and lines are
 
 
 def result_sheets(result: Result) -> list[Sheet]:
     """The tables of one result: TTFT of each part, cache and copies, and published values where there are any."""
-    sheets = [ttft_sheet(result, part) for part in result.parts]
+    sheets = [ttft_sheet(result, part) for part in result.distinct_parts]
     sheets.append(cluster_sheet(result))
     for part in result.parts:
         for statistic in ("mean", "p95"):
@@ -57,8 +59,9 @@ def result_sheets(result: Result) -> list[Sheet]:
     return sheets
 
 
-def _named(title: str, part: str, parts: Sequence[str]) -> str:
-    return title if len(parts) == 1 else f"{title}, {'all requests' if part == ALL else part}"
+def titled(title: str, part: str, parts: Sequence[str]) -> str:
+    """A title with the part of the trace, where there are several."""
+    return title if len(parts) == 1 or part not in parts else f"{title}, {'all requests' if part == ALL else part}"
 
 
 def _groups(
@@ -105,19 +108,19 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
 
     columns = (
         Column("mean"),
-        Column("reduction"),
+        Column("reduced"),
         Column("p50", spare=True),
         Column("p95"),
-        Column("reduction"),
+        Column("reduced"),
         Column("p99", spare=True),
-        Column("queue"),
+        Column("queue", opens=True),
         Column("reuse"),
         Column("prefill"),
         Column("end to end", spare=True),
     )
-    against = f" Reductions are against {baseline}; a negative one is an increase." if baseline else ""
+    against = f" Reduced: against {baseline}; a negative reduction is an increase." if baseline else ""
     return Sheet(
-        _named("Time to first token (TTFT)", part, result.parts),
+        titled("Time to first token (TTFT)", part, result.distinct_parts),
         columns,
         _groups(result, part, cells),
         f"Mean TTFT = queue + reuse + prefill.{against}",
@@ -183,7 +186,7 @@ def published_sheet(result: Result, part: str, statistic: str) -> Sheet:
     largest = max(deviations, key=abs, default=0.0)
     note = f"Largest difference of {len(deviations)} values: {numbers.deviation(largest)}."
     return Sheet(
-        _named(f"Published {statistic} TTFT", part, result.parts),
+        titled(f"Published {statistic} TTFT", part, result.distinct_parts),
         tuple(Column(name) for name in columns),
         tuple(groups),
         f"{note} Source: {result.provenance.published_source}" if result.provenance.published_source else note,

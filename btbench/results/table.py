@@ -50,24 +50,26 @@ def render_sheets(sheets: Sequence[Sheet], width: int) -> list[RenderableType]:
 
 def _columns_that_fit(sheet: Sheet, width: int) -> list[list[int]]:
     """The columns to show, cut into stretches that fit `width` beside the names of setups and policies."""
-    taken = _names_width(sheet, width)
+    shown = [k for k, column in enumerate(sheet.columns) if width >= ROOMY or not column.spare]
+    needs = {k: _column_width(sheet, k) + _gap(width) for k in shown}
+    room = width - _names_width(sheet, width)
+    if sum(needs.values()) <= room:
+        return [shown]
     stretches: list[list[int]] = []
-    room = 0
-    for k, column in enumerate(sheet.columns):
-        if column.spare and width < ROOMY:
-            continue
-        texts = [*column.name.split("\n"), *(line.cells[k].text for _, lines in sheet.groups for line in lines)]
-        need = max(map(len, texts)) + _gap(width)
-        if need > room or not stretches:
+    for k in shown:
+        if not stretches or sheet.columns[k].opens or sum(needs[j] for j in stretches[-1]) + needs[k] > room:
             stretches.append([])
-            room = width - taken
         stretches[-1].append(k)
-        room -= need
     return stretches
 
 
+def _column_width(sheet: Sheet, column: int) -> int:
+    texts = sheet.columns[column].name.split("\n")
+    return max(map(len, [*texts, *(line.cells[column].text for _, lines in sheet.groups for line in lines)]))
+
+
 def _names_width(sheet: Sheet, width: int) -> int:
-    names = [name for setup, lines in sheet.groups for name in (setup, *(f"  {line.policy}" for line in lines))]
+    names = [name for setup, lines in sheet.groups for name in (setup, *(f"  {line.name}" for line in lines))]
     return min(max(map(len, names)), width // 2)
 
 
@@ -88,13 +90,13 @@ def _rich_table(sheet: Sheet, columns: Sequence[int], width: int) -> Table:
         table.add_row(Text(setup, style="cyan"))
         for line in lines:
             cells = (Text(line.cells[k].text, style=_STYLES[line.cells[k].tone]) for k in columns)
-            table.add_row(Text(f"  {line.policy}"), *cells)
+            table.add_row(Text(f"  {line.name}"), *cells)
     return table
 
 
 def markdown_table(result: Result) -> str:
     """The sheets of a result in GitHub's Markdown; also the result's `table.md`."""
-    return f"# {_escape(headline(result))}\n\n{markdown_sheets(result_sheets(result))}"
+    return f"# {escape(headline(result))}\n\n{markdown_sheets(result_sheets(result))}"
 
 
 def markdown_sheets(sheets: Sequence[Sheet]) -> str:
@@ -104,20 +106,20 @@ def markdown_sheets(sheets: Sequence[Sheet]) -> str:
 
 def _markdown_sheet(sheet: Sheet) -> str:
     lines = [
-        f"## {_escape(sheet.title)}\n",
-        f"| setup | policy | {' | '.join(_escape(column.name) for column in sheet.columns)} |",
+        f"## {escape(sheet.title)}\n",
+        f"| {' | '.join(sheet.names)} | {' | '.join(escape(column.name) for column in sheet.columns)} |",
         f"|---|---|{'--:|' * len(sheet.columns)}",
     ]
     for setup, rows in sheet.groups:
         for row in rows:
-            cells = (f"**{cell.text}**" if cell.tone == "best" else _escape(cell.text) for cell in row.cells)
-            lines.append(f"| {_escape(setup)} | {_escape(row.policy)} | {' | '.join(cells)} |")
-    lines += [f"\n{_escape(sheet.note)}"] if sheet.note else []
+            cells = (f"**{cell.text}**" if cell.tone == "best" else escape(cell.text) for cell in row.cells)
+            lines.append(f"| {escape(setup)} | {escape(row.name)} | {' | '.join(cells)} |")
+    lines += [f"\n{escape(sheet.note)}"] if sheet.note else []
     return "\n".join(lines) + "\n"
 
 
-def _escape(text: str) -> str:
-    """Text as it is: names may hold characters that Markdown gives a meaning."""
+def escape(text: str) -> str:
+    """Text for Markdown to show as it is: names may hold characters that it gives a meaning."""
     for mark in ("\\", "|", "*", "`", "<", "["):
         text = text.replace(mark, f"\\{mark}")
     return text.replace("\n", " ")

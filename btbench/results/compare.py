@@ -1,0 +1,142 @@
+"""Two results side by side: what changed for each setup, policy and part, and whether it is more than noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from btbench.errors import UsageError, nearest
+from btbench.results import numbers
+from btbench.results.bootstrap import Interval
+from btbench.results.comparable import obstacles, scenario_differences, unknowns
+from btbench.results.files import Result
+from btbench.results.metrics import Metric, find_metric
+from btbench.results.request_pairs import RequestPairs
+from btbench.results.summary import Value
+
+DEFAULT_METRICS = ("mean_ttft_s", "p95_ttft_s")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric of one setup, policy and part in two results."""
+
+    setup: str
+    policy: str
+    part: str
+    metric: Metric
+    a: Value
+    b: Value
+    interval: Interval | None = None  # of b - a; None where there are no requests to draw from, or nothing changed
+    paired: bool | None = None  # whether requests were paired by identity; None without an interval
+
+    @property
+    def difference(self) -> float | None:
+        """b - a."""
+        return None if self.a is None or self.b is None else self.b - self.a
+
+    @property
+    def ratio(self) -> float | None:
+        """b / a; None where a is 0."""
+        return None if not self.a or self.b is None else self.b / self.a
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the interval of the difference holds 0."""
+        return self.interval is not None and self.interval.low <= 0 <= self.interval.high
+
+    @property
+    def short_words(self) -> str:
+        """The change of B against A without the metric's name: 1.9x lower, 3.2% higher."""
+        if self.a is None or self.b is None:
+            return "no value"
+        if self.a == self.b:
+            return "the same"
+        if self.is_noise:
+            return "no difference beyond noise"
+        direction = "lower" if self.b < self.a else "higher"
+        if self.a <= 0 or self.b <= 0:
+            return direction
+        factor = max(self.a / self.b, self.b / self.a)
+        if factor < 1.5:
+            return f"{numbers.change((self.b - self.a) / self.a * 100).lstrip('+-')} {direction}"
+        return f"{factor:.1f}x {direction}" if factor < 10 else f"{factor:,.0f}x {direction}"
+
+    @property
+    def words(self) -> str:
+        """The change of B against A in words that stand alone: 1.9x lower mean TTFT."""
+        short = self.short_words
+        return short if self.is_noise else f"{short} {self.metric.words}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Result B against result A."""
+
+    a: Result
+    b: Result
+    changes: tuple[Change, ...]
+    differences: tuple[str, ...]  # keys of the scenarios, with both values
+    notes: tuple[str, ...]  # what a reader has to know
+
+
+def compare_results(
+    a: Result,
+    b: Result,
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    setups: Sequence[str] = (),
+    parts: Sequence[str] = (),
+    force: bool = False,
+) -> Comparison:
+    """Every row that both results have, narrowed to `setups` and `parts` where given.
+
+    Raises UsageError where they are not comparable and `force` is not given, where they have no row in common, or
+    where a name is unknown.
+    """
+    differences = scenario_differences(a, b)
+    if (found := obstacles(a, b)) and not force:
+        listed = [f"  {line}" for line in found]
+        listed += ["The scenarios differ in:", *(f"  {line}" for line in differences)] if differences else []
+        raise UsageError("\n".join(["the results are not comparable:", *listed]), "Compare them anyway with --force.")
+    chosen = [find_metric(name) for name in metrics]
+    _check_names("setup", setups, [*a.setups, *b.setups])
+    _check_names("part", parts, [*a.parts, *b.parts])
+    other = {row.key: row for row in b.rows}
+    pairs = [(row, other[row.key]) for row in a.rows if row.key in other]
+    pairs = [p for p in pairs if (not setups or p[0].setup in setups) and (not parts or p[0].part in parts)]
+    if not pairs:
+        raise UsageError(
+            "the results have no setup, policy and part in common",
+            f"{_held(a, 'first')}\n{_held(b, 'second')}",
+        )
+    requests = RequestPairs(a, b)
+    changes = []
+    for row, rival in pairs:
+        for metric in chosen:
+            interval = requests.interval(row.key, metric.name) if row[metric.name] != rival[metric.name] else None
+            paired = requests.paired if interval else None
+            changes.append(Change(*row.key, metric, row[metric.name], rival[metric.name], interval, paired))
+    notes = [f"Not comparable, compared all the same. {line}" for line in found]
+    return Comparison(a, b, tuple(changes), tuple(differences), (*notes, *_notes(a, b), *requests.notes))
+
+
+def _held(result: Result, which: str) -> str:
+    return f"The {which} has {', '.join(result.setups)}; {', '.join(result.policies)}; {', '.join(result.parts)}."
+
+
+def _check_names(noun: str, wanted: Sequence[str], known: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"neither result has a {noun} {name!r}", nearest(name, list(dict.fromkeys(known))))
+
+
+def _notes(a: Result, b: Result) -> list[str]:
+    notes = []
+    for letter, result, other in (("A", a, b), ("B", b, a)):
+        if missing := unknowns(result):
+            notes.append(f"{letter} does not tell its {', '.join(missing)}: not checked.")
+        keys = {row.key for row in other.rows}
+        if alone := [" ".join(row.key) for row in result.rows if row.key not in keys]:
+            more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+            notes.append(f"In {letter} alone: {', '.join(alone[:5])}{more}.")
+    return notes

@@ -1,0 +1,193 @@
+"""Comparisons and their gates as a table, Markdown, JSON and CSV, and gates as JUnit XML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from btbench.results import numbers
+from btbench.results.compare import Change, Comparison
+from btbench.results.files import Result
+from btbench.results.gates import Check, change
+from btbench.results.metrics import Metric
+from btbench.results.sheets import Cell, Column, Line, Sheet, Tone, titled
+from btbench.results.table import escape, markdown_sheets, render_sheets
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_COLUMNS = (
+    Column("A"),
+    Column("B"),
+    Column("difference", spare=True),
+    Column("B / A", spare=True),
+    Column("95% interval"),
+    Column("B against A"),
+)
+
+
+def label(result: Result) -> str:
+    """The folder of a result and its scenario."""
+    return f"{result.folder or 'not stored'} ({result.name})"
+
+
+def comparison_sheets(comparison: Comparison, checks: Sequence[Check] = ()) -> list[Sheet]:
+    """A table for each metric and part, and one for the gates where there are any."""
+    hidden = set(comparison.a.parts) - set(comparison.a.distinct_parts)
+    named = list(dict.fromkeys(change.part for change in comparison.changes))
+    parts = [part for part in named if part not in hidden] or named
+    metrics = list(dict.fromkeys(change.metric for change in comparison.changes))
+    sheets = [_sheet(comparison, metric, part, parts) for part in parts for metric in metrics]
+    return sheets + ([_gate_sheet(checks)] if checks else [])
+
+
+def _sheet(comparison: Comparison, metric: Metric, part: str, parts: Sequence[str]) -> Sheet:
+    changes = [c for c in comparison.changes if (c.metric, c.part) == (metric, part)]
+    setups = dict.fromkeys(change.setup for change in changes)
+    return Sheet(
+        titled(f"Comparison of {metric.words}", part, parts),
+        _COLUMNS,
+        tuple((setup, tuple(Line(c.policy, _cells(c)) for c in changes if c.setup == setup)) for setup in setups),
+    )
+
+
+def _cells(of: Change) -> tuple[Cell, ...]:
+    unit = of.metric.unit
+    ratio = of.ratio
+    interval = numbers.NOTHING
+    if of.interval and of.a:
+        low, high = (bound / abs(of.a) * 100 for bound in of.interval)
+        interval = f"{numbers.change(low).rstrip('%')} to {numbers.change(high)}"
+    return (
+        Cell(numbers.in_unit(of.a, unit), "", of.a),
+        Cell(numbers.in_unit(of.b, unit), "", of.b),
+        Cell(numbers.in_unit(of.difference, unit), "", of.difference),
+        Cell(numbers.NOTHING if ratio is None else numbers.digits(ratio), "", ratio),
+        Cell(interval, "dim", None),
+        Cell(of.short_words, _tone(of), of.difference),
+    )
+
+
+def _tone(of: Change) -> Tone:
+    if not of.difference or of.is_noise or of.metric.better == "neither":
+        return ""
+    return "good" if (of.difference < 0) == (of.metric.better == "lower") else "bad"
+
+
+def _gate_sheet(checks: Sequence[Check]) -> Sheet:
+    gates = dict.fromkeys(check.gate.text for check in checks)
+    columns = (Column("A"), Column("B"), Column("change"), Column("gate"))
+    groups = tuple((text, tuple(_gate_line(c) for c in checks if c.gate.text == text)) for text in gates)
+    return Sheet("Gates", columns, groups, names=("fail on", "setup"))
+
+
+def _gate_line(check: Check) -> Line:
+    unit = check.gate.metric.unit
+    moved = None if check.a is None else change(check.a, check.b) * 100
+    cells = (
+        Cell(numbers.in_unit(check.a, unit), "", check.a),
+        Cell(numbers.in_unit(check.b, unit), "", check.b),
+        Cell(numbers.change(moved), "", moved),
+        Cell("FAILED", "bad") if check.failed else Cell("holds", "good"),
+    )
+    return Line(check.setup if check.part == "all" else f"{check.setup}, {check.part}", cells)
+
+
+def _remarks(comparison: Comparison) -> list[str]:
+    """What is to be known beside the numbers, a line each."""
+    lines = list(comparison.notes)
+    if drawn := [change for change in comparison.changes if change.interval]:
+        how = "requests paired by identity" if all(change.paired for change in drawn) else "unpaired requests"
+        lines.append(f"95% interval: of the difference, in % of A; 1,000 bootstrap resamples of {how}.")
+    lines += ["The scenarios differ in:"] if comparison.differences else []
+    return lines + [f"  {line}" for line in comparison.differences]
+
+
+def render_comparison(comparison: Comparison, checks: Sequence[Check], width: int) -> RenderableType:
+    """The tables of a comparison for a terminal of so many columns."""
+    from rich.console import Group
+    from rich.text import Text
+
+    head = f"A: {label(comparison.a)}\nB: {label(comparison.b)}"
+    remarks = _remarks(comparison)
+    return Group(
+        Text(head, style="bold"),
+        *render_sheets(comparison_sheets(comparison, checks), width),
+        *([Text(), Text("\n".join(remarks))] if remarks else []),
+    )
+
+
+def markdown_comparison(comparison: Comparison, checks: Sequence[Check]) -> str:
+    """The same in GitHub's Markdown."""
+    head = f"# B against A\n\n- A: {escape(label(comparison.a))}\n- B: {escape(label(comparison.b))}\n"
+    remarks = "".join(f"- {escape(line.strip())}\n" for line in _remarks(comparison))
+    return "\n".join([head, markdown_sheets(comparison_sheets(comparison, checks)), *([remarks] if remarks else [])])
+
+
+def _change_row(of: Change) -> dict[str, object]:
+    return {
+        "setup": of.setup,
+        "policy": of.policy,
+        "part": of.part,
+        "metric": of.metric.name,
+        "a": of.a,
+        "b": of.b,
+        "difference": of.difference,
+        "ratio": of.ratio,
+        "low": of.interval.low if of.interval else None,
+        "high": of.interval.high if of.interval else None,
+        "paired": of.paired,
+        "words": of.words,
+    }
+
+
+def comparison_json(comparisons: Sequence[Comparison], checks: Sequence[Check]) -> str:
+    """All comparisons and gates as strict JSON; `low` and `high` bound the difference b - a."""
+    told = {
+        "version": 1,
+        "comparisons": [
+            {
+                "a": str(comparison.a.folder),
+                "b": str(comparison.b.folder),
+                "notes": list(comparison.notes),
+                "scenario_differences": list(comparison.differences),
+                "rows": [_change_row(change) for change in comparison.changes],
+            }
+            for comparison in comparisons
+        ],
+        "gates": [check._asdict() | {"gate": check.gate.text} for check in checks],
+    }
+    return json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def comparison_csv(comparisons: Sequence[Comparison]) -> str:
+    """One line a change, opened by the folders of both results."""
+    text = io.StringIO()
+    rows = [
+        {"result_a": comparison.a.folder, "result_b": comparison.b.folder} | _change_row(change)
+        for comparison in comparisons
+        for change in comparison.changes
+    ]
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def junit_xml(checks: Sequence[Check]) -> str:
+    """The gates as a JUnit test suite: a test case a gate, setup and part."""
+    failures = sum(check.failed for check in checks)
+    counts = {"tests": str(len(checks)), "failures": str(failures), "errors": "0"}
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "btbench compare", "skipped": "0", **counts})
+    for check in checks:
+        place = f"{check.result}.{check.setup}.{check.part}"
+        case = ElementTree.SubElement(suite, "testcase", classname=place, name=check.gate.text)
+        if check.failed:
+            ElementTree.SubElement(case, "failure", type="GateFailed", message=check.words).text = check.words
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"

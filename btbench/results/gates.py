@@ -1,0 +1,153 @@
+"""`--fail-on` gates: what a result may not do, checked against the result before it.
+
+    btb.mean_ttft_s > +5%        fails where B's value is more than 5 % above A's
+    btb.p95_ttft_s > 4.8         fails where B's value is above 4.8 (in the unit of the metric)
+    btb.hit_rate < -2%           fails where B's value is more than 2 % below A's
+
+A gate that cannot be checked is an error: it never passes unseen.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+from btbench.errors import GateFailed, UsageError, nearest
+from btbench.results import numbers
+from btbench.results.files import Result
+from btbench.results.metrics import Metric, find_metric
+from btbench.results.summary import ALL, Row
+
+_OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_GATE = re.compile(
+    r"\s*(?P<policy>.+?)\.(?P<metric>\w+)\s*(?P<sign>[<>]=?)\s*(?P<limit>[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
+    r"\s*(?P<percent>%?)\s*",
+    re.IGNORECASE,
+)
+_EXAMPLES = "Write 'btb.mean_ttft_s > +5%' for a change against the first result, 'btb.p95_ttft_s > 4.8' for a value."
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One condition that must not come true."""
+
+    text: str
+    policy: str
+    metric: Metric
+    sign: str  # a key of _OPERATORS
+    limit: float  # a value, or a change as a share
+    relative: bool
+
+    def broken(self, a: float | None, b: float) -> bool:
+        """Whether the value `b` breaks it, after `a` (None only for a gate on the value itself)."""
+        return bool(_OPERATORS[self.sign](change(a, b) if self.relative and a is not None else b, self.limit))
+
+
+class Check(NamedTuple):
+    """A gate held against one setup of one result."""
+
+    gate: Gate
+    setup: str
+    part: str
+    result: str  # name of B
+    a: float | None
+    b: float
+    failed: bool
+
+    @property
+    def words(self) -> str:
+        """btb.mean_ttft_s > +5%: 70b_h100x4 went from 0.5625203 to 0.6353442 s, +12.9%."""
+        unit = {"1": "", "%": " %"}.get(self.gate.metric.unit, f" {self.gate.metric.unit}")
+        where = self.setup if self.part == ALL else f"{self.setup}, {self.part}"
+        if self.a is None:
+            return f"{self.gate.text}: {where} is at {self.b:.7g}{unit}"
+        moved = numbers.change(change(self.a, self.b) * 100)
+        return f"{self.gate.text}: {where} went from {self.a:.7g} to {self.b:.7g}{unit}, {moved}"
+
+
+def change(a: float, b: float) -> float:
+    """(b - a) / |a|; from 0, no change or an infinite one."""
+    if a == b:
+        return 0.0
+    return (b - a) / abs(a) if a else inf if b > 0 else -inf
+
+
+def parse_gate(text: str) -> Gate:
+    """A gate as written on the command line. Raises UsageError that says what is wrong with it."""
+    found = _GATE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--fail-on {text!r} is not POLICY.METRIC, one of > >= < <=, and a number", _EXAMPLES)
+    limit, is_change = found["limit"], found["percent"] == "%"
+    if is_change != (limit[0] in "+-") and (is_change or limit[0] == "+"):
+        raise UsageError(f"--fail-on {text!r}: a change has a sign and a %, a value has neither + nor %", _EXAMPLES)
+    return Gate(
+        text=text.strip(),
+        policy=found["policy"],
+        metric=find_metric(found["metric"]),
+        sign=found["sign"],
+        limit=float(limit) / 100 if is_change else float(limit),
+        relative=is_change,
+    )
+
+
+def check_gates(
+    gates: Sequence[Gate], a: Result, b: Result, setups: Sequence[str], parts: Sequence[str]
+) -> list[Check]:
+    """Every gate on every setup of `b` (or those named) and on `all` (or the parts named).
+
+    Raises UsageError where a gate names something that a result does not hold.
+    """
+    return [
+        _check(gate, a, b, setup, part)
+        for gate in gates
+        for setup in (setups or b.setups)
+        for part in (parts or (ALL,))
+    ]
+
+
+def _check(gate: Gate, a: Result, b: Result, setup: str, part: str) -> Check:
+    value = _value(gate, b, setup, part)
+    before = a.row(setup, gate.policy, part)
+    old = before[gate.metric.name] if before else None
+    if gate.relative:
+        old = _value(gate, a, setup, part)
+    return Check(gate, setup, part, b.name, old, value, gate.broken(old, value))
+
+
+def _value(gate: Gate, result: Result, setup: str, part: str) -> float:
+    """What the gate looks at, which must be there."""
+    for noun, name, known in (
+        ("policy", gate.policy, result.policies),
+        ("setup", setup, result.setups),
+        ("part", part, result.parts),
+    ):
+        if name not in known:
+            raise UsageError(
+                f"--fail-on {gate.text!r} cannot be checked: {_where(result)} has no {noun} {name!r}",
+                nearest(name, known),
+            )
+    row: Row | None = result.row(setup, gate.policy, part)
+    value = row[gate.metric.name] if row else None
+    if value is None:
+        raise UsageError(
+            f"--fail-on {gate.text!r} cannot be checked: {_where(result)} has no {gate.metric.name} of {gate.policy} "
+            f"on {setup}, {part}",
+            "A reduction is known only for other policies than the baseline." if row else "Narrow it with --setup.",
+        )
+    return value
+
+
+def _where(result: Result) -> str:
+    return str(result.folder or result.name)
+
+
+def raise_failed(checks: Sequence[Check]) -> None:
+    """Raise GateFailed that names each gate that failed, with both values; nothing where all hold."""
+    failed = [check for check in checks if check.failed]
+    if failed:
+        head = "a gate failed" if len(failed) == 1 else f"{len(failed)} gates failed"
+        raise GateFailed("\n".join([f"{head}:", *(f"  {check.words}" for check in failed)]))

@@ -1,0 +1,338 @@
+"""Two results side by side: values, words, intervals, what is refused, and the gates."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from results_samples import make_policy, make_runs, make_setup, make_trace
+from typer.testing import CliRunner
+
+from btbench.cli.app import app
+from btbench.errors import GateFailed, UsageError
+from btbench.results.bootstrap import Interval
+from btbench.results.comparable import flatten
+from btbench.results.compare import Change, compare_results
+from btbench.results.files import load_result
+from btbench.results.gates import Gate, check_gates, parse_gate, raise_failed
+from btbench.results.metrics import find_metric
+from btbench.results.writer import write_result
+
+TRACE = make_trace((400, 250, 600))
+SETUP = make_setup()
+SCENARIO = 'name = "{name}"\n[policy.btb]\ncopies = {copies}\n[[setup]]\nname = "70b_h100x4"\nreplicas = 3\n'
+
+
+def write(folder, slowness, trace=TRACE, setup=SETUP, run_seed=0, seed=42, copies=4):
+    """A result whose policies wait as long as `slowness` says."""
+    with write_result(folder, trace, "cache_aware") as writer:
+        for policy, factor in slowness.items():
+            writer.add(setup, make_policy(policy), make_runs(trace, setup, factor, run_seed))
+        toml = SCENARIO.format(name=folder.name, copies=copies)
+        writer.finish(scenario=folder.name, scenario_toml=toml, seed=seed, command="")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    root = tmp_path_factory.mktemp("results")
+    write(root / "old", {"cache_aware": 1.0, "btb": 0.5})
+    write(root / "new", {"cache_aware": 1.0, "btb": 0.25, "random": 2.0}, copies=3)
+    write(root / "other_draws", {"cache_aware": 1.0, "btb": 0.5}, run_seed=1)
+    write(root / "other_trace", {"btb": 0.5}, trace=replace(TRACE, digest="xxh3_128:ff", source="b.jsonl"))
+    write(root / "other_seed", {"btb": 0.5}, seed=7)
+    write(root / "other_model", {"btb": 0.5}, setup=make_setup(model="qwen3-8b"))
+    write(root / "other_windows", {"btb": 0.5}, trace=make_trace((400, 250, 500)))
+    return root
+
+
+def change_of(root, b, policy="btb", a="old", **options):
+    comparison = compare_results(load_result(root / a), load_result(root / b), **options)
+    return comparison, next(c for c in comparison.changes if c.policy == policy)
+
+
+def test_a_change_has_values_difference_ratio_interval_and_words(results):
+    comparison, change = change_of(results, "new")
+    a, b = (load_result(results / name).row("70b_h100x4", "btb")["mean_ttft_s"] for name in ("old", "new"))
+    assert (change.a, change.b, change.difference, change.ratio) == (a, b, b - a, b / a)
+    assert change.interval.low < b - a < change.interval.high < 0
+    assert change.paired is True
+    assert change.words == f"{a / b:.1f}x lower mean TTFT"
+    same = next(c for c in comparison.changes if c.policy == "cache_aware")
+    assert same.words == "the same mean TTFT"
+    assert same.interval is None
+
+
+def test_every_common_row_and_metric_is_compared_and_what_stands_alone_is_said(results):
+    comparison, _ = change_of(results, "new")
+    assert [(c.policy, c.part, c.metric.name) for c in comparison.changes] == [
+        (policy, part, metric)
+        for policy in ("cache_aware", "btb")
+        for part in ("all", "art", "synthetic")
+        for metric in ("mean_ttft_s", "p95_ttft_s")
+    ]
+    assert any(note.startswith("In B alone: 70b_h100x4 random all") for note in comparison.notes)
+    assert comparison.differences == ('name: "old" against "new"', "policy.btb.copies: 4 against 3")
+
+
+def test_draws_of_the_same_distribution_are_no_difference_beyond_noise(results):
+    _, change = change_of(results, "other_draws")
+    assert change.difference != 0
+    assert change.words == "no difference beyond noise"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "metric", "words"),
+    [
+        (1.9, 1.0, "mean_ttft_s", "1.9x lower mean TTFT"),
+        (1.0, 40.0, "p95_queue_s", "40x higher p95 queue wait"),
+        (1.0, 1.032, "p95_ttft_s", "3.2% higher p95 TTFT"),
+        (0.5, 0.4, "hbm_hit_rate", "20.0% lower HBM hit rate"),
+        (0.0, 0.4, "hit_rate", "higher hit rate"),
+        (3.0, 3.0, "copies", "the same copies"),
+        (None, 3.0, "mean_reduction_pct", "no value mean reduction"),
+    ],
+)
+def test_words_cannot_be_misread(a, b, metric, words):
+    assert Change("s", "p", "all", find_metric(metric), a, b).words == words
+
+
+def test_an_interval_around_zero_is_noise_and_one_beside_it_is_not():
+    metric = find_metric("mean_ttft_s")
+    assert Change("s", "p", "all", metric, 1.0, 1.2, Interval(-0.1, 0.5)).is_noise
+    assert not Change("s", "p", "all", metric, 1.0, 1.2, Interval(0.1, 0.3)).is_noise
+
+
+@pytest.mark.parametrize(
+    ("b", "said"),
+    [
+        ("other_trace", "trace: sample.jsonl (xxh3_128:00112233445566778899aabbccddeeff) against b.jsonl"),
+        ("other_seed", "seed: 42 against 7"),
+        ("other_model", "model of setup 70b_h100x4: llama-3.3-70b against qwen3-8b"),
+    ],
+)
+def test_what_is_not_comparable_is_refused_unless_forced(results, b, said):
+    with pytest.raises(UsageError) as caught:
+        change_of(results, b)
+    assert said in caught.value.message
+    assert f'name: "old" against "{b}"' in caught.value.message  # the differences of the scenarios are listed
+    assert "--force" in caught.value.hint
+    comparison, change = change_of(results, b, force=True)
+    assert any(said in note for note in comparison.notes)
+    assert change.a is not None
+
+
+def test_requests_of_another_trace_are_unpaired_and_it_is_said(results):
+    same_trace, paired = change_of(results, "new")
+    other_trace, unpaired = change_of(results, "other_trace", a="new", force=True)
+    assert (paired.paired, unpaired.paired) == (True, False)
+    assert unpaired.interval.high - unpaired.interval.low > paired.interval.high - paired.interval.low
+    said = "Unpaired: the traces differ, or are not known to be the same."
+    assert said in other_trace.notes
+    assert said not in same_trace.notes
+
+
+def test_other_windows_of_the_same_trace_are_unpaired_and_it_is_said(results):
+    comparison, change = change_of(results, "other_windows")
+    assert change.paired is False
+    assert "Unpaired: 70b_h100x4 btb was replayed on other windows of the trace." in comparison.notes
+
+
+def test_lone_summaries_are_compared_without_intervals_and_it_is_said(results, tmp_path):
+    (tmp_path / "summary.json").write_bytes((results / "new" / "summary.json").read_bytes())
+    comparison = compare_results(load_result(results / "old"), load_result(tmp_path / "summary.json"))
+    assert all(change.interval is None for change in comparison.changes)
+    assert "No intervals: requests.parquet is not beside both summaries." in comparison.notes
+    assert "B does not tell its trace, seed, models: not checked." in comparison.notes
+
+
+def test_nothing_in_common_is_an_error(results, tmp_path):
+    other = write(tmp_path / "r", {"round_robin": 1.0})
+    with pytest.raises(UsageError, match="no setup, policy and part in common"):
+        compare_results(load_result(results / "old"), load_result(other))
+
+
+def test_unknown_names_are_errors_with_the_nearest(results):
+    for option, said in (
+        ({"metrics": ["mean_tft_s"]}, "Did you mean 'mean_ttft_s'"),
+        ({"setups": ["70b"]}, "70b_h100x4"),
+        ({"parts": ["synth"]}, "synthetic"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            change_of(results, "new", **option)
+        assert said in str(caught.value)
+
+
+def test_scenarios_are_flattened_by_name():
+    nested = {"a": 1, "t": {"x": [1, 2]}, "setup": [{"name": "s", "gpus": 4}], "published": [{"mean": 1.0}]}
+    assert flatten(nested) == {"a": 1, "t.x": [1, 2], "setup.s.name": "s", "setup.s.gpus": 4, "published.0.mean": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "gate"),
+    [
+        ("btb.mean_ttft_s > +5%", ("btb", "mean_ttft_s", ">", 0.05, True)),
+        ("btb.p95_ttft_s>4.8", ("btb", "p95_ttft_s", ">", 4.8, False)),
+        (" btb.hit_rate <= -2.5 % ", ("btb", "hit_rate", "<=", -0.025, True)),
+        ("btb.mean_reduction_pct < -3", ("btb", "mean_reduction_pct", "<", -3.0, False)),
+        ("my.policy.copied_bytes >= 1e9", ("my.policy", "copied_bytes", ">=", 1e9, False)),
+    ],
+)
+def test_gates_are_read(text, gate):
+    read = parse_gate(text)
+    assert (read.policy, read.metric.name, read.sign, read.limit, read.relative) == pytest.approx(gate)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "btb.mean_ttft_s",
+        "mean_ttft_s > 5",
+        "btb.mean_ttft_s > five",
+        "btb.mean_ttft_s == 5",
+        "btb.mean_ttft_s > 5%",
+        "btb.mean_ttft_s > +5",
+        "btb.mean_tft_s > 5",
+        "btb.mean_ttft_s > nan",
+        "",
+    ],
+)
+def test_gates_that_cannot_be_meant_are_errors(text):
+    with pytest.raises(UsageError):
+        parse_gate(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "a", "b", "broken"),
+    [
+        ("p.mean_ttft_s > +5%", 1.0, 1.06, True),
+        ("p.mean_ttft_s > +5%", 1.0, 1.04, False),
+        ("p.mean_ttft_s > +5%", 0.0, 0.0, False),
+        ("p.mean_ttft_s > +5%", 0.0, 0.1, True),
+        ("p.hit_rate < -2%", 0.5, 0.48, True),
+        ("p.hit_rate < -2%", 0.5, 0.495, False),
+        ("p.mean_reduction_pct < -5%", -10.0, -12.0, True),
+        ("p.p95_ttft_s > 4.8", None, 4.9, True),
+        ("p.p95_ttft_s > 4.8", None, 4.8, False),
+        ("p.p95_ttft_s >= 4.8", None, 4.8, True),
+    ],
+)
+def test_gates_break_where_they_say(text, a, b, broken):
+    gate: Gate = parse_gate(text)
+    assert gate.broken(a, b) is broken
+
+
+def test_failed_gates_are_named_with_both_values(results):
+    old, new = load_result(results / "old"), load_result(results / "new")
+    gates = [parse_gate(text) for text in ("btb.mean_ttft_s < -5%", "btb.p95_ttft_s > 0.1", "btb.mean_ttft_s > +5%")]
+    checks = check_gates(gates, old, new, [], [])
+    assert [check.failed for check in checks] == [True, True, False]
+    with pytest.raises(GateFailed) as caught:
+        raise_failed(checks)
+    a, b = (result.row("70b_h100x4", "btb")["mean_ttft_s"] for result in (old, new))
+    assert caught.value.message.startswith("2 gates failed:\n")
+    assert f"btb.mean_ttft_s < -5%: 70b_h100x4 went from {a:.7g} to {b:.7g} s" in caught.value.message
+    raise_failed([check for check in checks if not check.failed])
+
+
+@pytest.mark.parametrize(
+    ("text", "setups", "parts"),
+    [
+        ("bbt.mean_ttft_s > +5%", [], []),
+        ("btb.mean_ttft_s > +5%", ["70b_h100x8"], []),
+        ("btb.mean_ttft_s > +5%", [], ["chat"]),
+        ("cache_aware.mean_reduction_pct < 5", [], []),
+        ("random.mean_ttft_s > +5%", [], []),  # in the new result alone: no value to hold it against
+    ],
+)
+def test_a_gate_that_cannot_be_checked_is_an_error(results, text, setups, parts):
+    with pytest.raises(UsageError, match="cannot be checked"):
+        check_gates([parse_gate(text)], load_result(results / "old"), load_result(results / "new"), setups, parts)
+
+
+def run(*arguments, **environment):
+    return CliRunner(env={"COLUMNS": "80", **environment}).invoke(app, ["compare", *map(str, arguments)])
+
+
+def test_the_command_prints_the_table_and_ends_with_0(results):
+    ended = run(results / "old", results / "new")
+    assert ended.exit_code == 0
+    assert f"A: {results / 'old'} (old)" in ended.stdout.replace("\n", "")
+    assert "Comparison of mean TTFT, all requests" in ended.stdout
+    assert "x lower" in ended.stdout
+    assert "policy.btb.copies: 4 against 3" in ended.stdout
+    assert max(map(len, ended.stdout.splitlines())) <= 80
+    assert run(results / "old", results / "new").stdout == ended.stdout
+
+
+def test_a_failed_gate_ends_with_1_after_everything_is_written(results, tmp_path):
+    summary, junit = tmp_path / "summary.md", tmp_path / "gates.xml"
+    summary.write_text("before\n")
+    ended = run(
+        results / "old",
+        results / "new",
+        "--fail-on",
+        "btb.mean_ttft_s < -5%",
+        "--fail-on",
+        "btb.mean_ttft_s > +5%",
+        "--junit",
+        junit,
+        "--github-summary",
+        GITHUB_STEP_SUMMARY=str(summary),
+    )
+    assert ended.exit_code == 1
+    assert "a gate failed" in ended.stderr
+    assert "FAILED" in ended.stdout
+    assert summary.read_text().startswith("before\n# B against A\n")
+    assert "## Gates" in summary.read_text()
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.find("failure") is not None for case in suite] == [True, False]
+
+
+def test_json_and_csv_hold_every_change(results):
+    told = json.loads(run(results / "old", results / "new", results / "other_draws", "--format", "json").stdout)
+    assert [len(c["rows"]) for c in told["comparisons"]] == [12, 12]
+    row = told["comparisons"][0]["rows"][6]
+    assert (row["policy"], row["part"], row["metric"], row["paired"]) == ("btb", "all", "mean_ttft_s", True)
+    assert row["low"] < row["difference"] < row["high"]
+    lines = list(csv.DictReader(io.StringIO(run(results / "old", results / "new", "--format", "csv").stdout)))
+    assert len(lines) == 12
+    assert float(lines[6]["ratio"]) == row["ratio"]
+
+
+def test_markdown_has_a_table_for_each_metric_and_part(results):
+    text = run(results / "old", results / "new", "-m", "hit_rate", "-m", "copied_bytes", "--format", "markdown").stdout
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        f"## Comparison of {metric}, {part}"
+        for part in ("all requests", "art", "synthetic")
+        for metric in ("hit rate", "copied bytes")
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("old",),
+        ("old", "nowhere"),
+        ("old", "other_trace"),
+        ("old", "new", "--fail-on", "btb.mean_ttft_s > 5%"),
+        ("old", "new", "--github-summary"),
+    ],
+)
+def test_bad_input_ends_with_2_and_prints_nothing(results, arguments):
+    paths = [argument if argument.startswith(("-", "btb.")) else results / argument for argument in arguments]
+    ended = run(*paths, GITHUB_STEP_SUMMARY="")
+    assert ended.exit_code == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("Error: ")
+
+
+def test_help_needs_no_data_frames():
+    code = "import sys, btbench.cli.compare; sys.exit('polars' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent.parent).returncode == 0
