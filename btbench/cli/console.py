@@ -1,6 +1,7 @@
 """What a command says beside its result, all on stderr: errors, notes, how far it is."""
 
 import os
+import signal
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -75,6 +76,8 @@ def _in_words(error: BaseException) -> str:
 @contextmanager
 def progress_bar(quiet: bool = False) -> Iterator[Progress]:
     """A callback that draws how far long work is; where stderr is no terminal it draws nothing."""
+    if hasattr(signal, "siginterrupt"):  # Polars has waits go on after Ctrl-C; they are to end
+        signal.siginterrupt(signal.SIGINT, True)
     if quiet or not sys.stderr.isatty():
         yield silent
         return

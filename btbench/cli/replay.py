@@ -92,22 +92,20 @@ def _replay(
     asked: "Scenario", folder: Path, force: bool, jobs: int | None, tell: Callable[[str], None], progress: "Progress"
 ) -> tuple["Result", str]:
     """The result, which is in its folder now, and a line on how long it took."""
+    from btbench import jit
     from btbench.engine import replay_grid
-    from btbench.jit import is_compiled
     from btbench.results.provenance import Published
     from btbench.results.writer import write_result
     from btbench.sources import open_trace
 
     for text in asked.notes:
         tell(text)
-    compiled = is_compiled()
-    if not compiled:
+    if not jit.is_compiled():
         tell("the first replay on this machine compiles the engine, once; that takes about half a minute")
+        progress("compiling the engine, once on this machine", 0, 0)
     trace = open_trace(asked.trace, asked.folder, seed=asked.seed, progress=progress)
     for text in _oddities(trace):
         tell(text)
-    if not compiled:
-        progress("compiling the engine, once", 0, 0)
     started = time.perf_counter()
     with write_result(folder, trace, asked.baseline, force) as writer:
         for setup, policy, runs in replay_grid(
