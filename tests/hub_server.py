@@ -115,6 +115,8 @@ def _listing(name: str, repo: Repo) -> dict[str, Any]:
 def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        fault: Fault | None = None
         entry: Logged
 
         def log_message(self, *args: object) -> None:

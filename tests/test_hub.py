@@ -65,7 +65,8 @@ def test_a_file_arrives_whole_and_is_not_asked_for_again(hub, large):
     assert located.files[0].read_bytes() == LINES
     assert located.revision == hub.repos["me/lines"].commit
     asked = len(hub.log)
-    assert catalogue.locate("hf:me/lines", silent) == located
+    assert located.notes == ("fetched from hf:me/lines at commit c0ffeec0ffee",)
+    assert catalogue.locate("hf:me/lines", silent) == located._replace(notes=())
     assert len(hub.log) == asked
     trace = open_trace(TraceSpec(source="hf:me/lines"), Path("."), seed=1)
     assert (len(trace), trace.format, trace.revision) == (3_000, "mooncake", located.revision)
