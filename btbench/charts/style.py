@@ -1,0 +1,230 @@
+"""How charts look: one palette, one colour a policy everywhere, a light and a dark page, and deterministic files.
+
+Usage, with a figure of matplotlib's object interface (no global state is left behind):
+
+    with themed("dark") as theme:
+        figure = new_figure(9.6, 4.0, "btb cuts mean TTFT by 58 %", "quickstart · 4,120 requests")
+        axes = figure.subplots()
+        ...
+        paths = save_figure(figure, folder, "ttft", ("png", "svg"), theme)
+
+Colours are Okabe and Ito's, which stay apart in colour-blind vision; policies differ in marker and hatch too, so that
+charts can be read in grey print.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import textwrap
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from btbench.errors import OutputError, UsageError, nearest
+
+WIDTH_IN = 9.6  # of every chart, in inches
+DPI = 150
+FORMATS = ("png", "svg", "pdf")
+
+# Okabe, Ito: Color Universal Design (2008)
+ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
+    "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The page charts are drawn for."""
+
+    name: str
+    page: str
+    ink: str  # text and marks
+    soft: str  # what is to be read second: axes, notes
+    line: str  # grid
+    heat: str  # matplotlib's name of a colour map from the page's end to ink's
+
+
+LIGHT = Theme("light", "#FFFFFF", "#1A1A1A", "#595959", "#DEDEDE", "YlOrRd")
+DARK = Theme("dark", "#0D1117", "#E6EDF3", "#9DA7B1", "#30363D", "inferno")
+THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
+
+
+class Mark(NamedTuple):
+    """How a policy is told from the others: in colour, and without it."""
+
+    colour: str
+    marker: str
+    hatch: str
+
+
+_POLICIES = {
+    "least_load": Mark(SKY, "^", ".."),
+    "cache_aware": Mark(ORANGE, "s", "//"),
+    "btb": Mark(BLUE, "o", ""),
+    "round_robin": Mark(PURPLE, "D", "xx"),
+    "random": Mark("#7F7F7F", "X", "++"),
+}
+_OTHERS = (
+    Mark(GREEN, "v", "\\\\"), Mark(RED, "P", "--"), Mark(YELLOW, "p", "oo"), Mark("#8C6D31", "*", "||"),
+)  # fmt: skip
+_ON_DARK = {BLUE: "#3D9BE0"}  # too dark for a dark page otherwise
+
+
+def policy_marks(policies: Iterable[str], theme: Theme = LIGHT) -> dict[str, Mark]:
+    """The mark of each policy: a built-in one's never changes, others take the free ones in order."""
+    names = list(dict.fromkeys(policies))
+    others = [name for name in names if name not in _POLICIES]
+    marks = _POLICIES | {name: _OTHERS[k % len(_OTHERS)] for k, name in enumerate(others)}
+    return {name: marks[name]._replace(colour=on_page(marks[name].colour, theme)) for name in names}
+
+
+def on_page(colour: str, theme: Theme) -> str:
+    """A colour of the palette as it is to be drawn on this page."""
+    return _ON_DARK.get(colour, colour) if theme.name == "dark" else colour
+
+
+def find_theme(name: str) -> Theme:
+    """The theme of this name. Raises UsageError."""
+    if name not in THEMES:
+        raise UsageError(f"no such theme: {name!r}", nearest(name, list(THEMES)))
+    return THEMES[name]
+
+
+@contextmanager
+def themed(name: str = "light") -> Iterator[Theme]:
+    """Draw and save inside: matplotlib's own defaults and this theme, whatever the user's matplotlibrc says."""
+    theme = find_theme(name)
+    settings = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(("backend", "interactive"))}
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it tells of its font cache otherwise
+    with warnings.catch_warnings(), matplotlib.rc_context(settings | _settings(theme)):
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing")  # names in scripts the font lacks
+        try:
+            yield theme
+        finally:
+            logger.setLevel(level)
+
+
+def _settings(theme: Theme) -> dict[str, Any]:
+    return {
+        "figure.facecolor": theme.page,
+        "figure.dpi": DPI,
+        "savefig.facecolor": theme.page,
+        "axes.facecolor": theme.page,
+        "axes.edgecolor": theme.soft,
+        "axes.labelcolor": theme.soft,
+        "axes.titlecolor": theme.ink,
+        "axes.titlesize": 10,
+        "axes.titlelocation": "left",
+        "axes.titleweight": "bold",
+        "axes.labelsize": 9.5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "axes.grid": False,
+        "grid.color": theme.line,
+        "grid.linewidth": 0.8,
+        "font.family": ["DejaVu Sans"],  # comes with matplotlib
+        "font.size": 9.5,
+        "hatch.color": theme.page,
+        "hatch.linewidth": 0.7,
+        "legend.frameon": False,
+        "legend.fontsize": 9.5,
+        "lines.linewidth": 1.8,
+        "text.color": theme.ink,
+        "text.parse_math": False,  # a name may hold a $
+        "xtick.color": theme.soft,
+        "ytick.color": theme.soft,
+        "xtick.labelsize": 9,
+        "ytick.labelsize": 9,
+        "svg.hashsalt": "btbench",
+        "pdf.fonttype": 42,
+    }
+
+
+def new_figure(width_in: float, height_in: float, title: str, subtitle: str = "") -> Figure:
+    """An empty figure under its title (the finding) and a softer line; what is added lays itself out below them."""
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    FigureCanvasAgg(figure)
+    lines = textwrap.wrap(title, int(width_in * 8.6))
+    head_in = 0.16 + 0.235 * len(lines)
+    left = 0.12 / width_in
+    figure.text(
+        left, 1 - 0.1 / height_in, "\n".join(lines), size=13, weight="bold", ha="left", va="top", linespacing=1.15
+    )
+    under = textwrap.wrap(subtitle, int(width_in * 12.5))
+    if under:
+        soft = matplotlib.rcParams["axes.labelcolor"]
+        figure.text(
+            left, 1 - head_in / height_in, "\n".join(under), size=9.5, color=soft, ha="left", va="top", linespacing=1.2
+        )
+        head_in += 0.03 + 0.175 * len(under)
+    top = 1 - (head_in + 0.06) / height_in
+    figure.get_layout_engine().set(rect=(0, 0, 1, top), w_pad=0.08, h_pad=0.06)  # type: ignore[union-attr]
+    return figure
+
+
+def plain_axes(axes: Any, grid: str = "x") -> None:
+    """Only what helps reading: light lines along one axis, no ticks on the other, no frame."""
+    axes.grid(True, axis=grid)
+    axes.tick_params(length=0)
+    for side in ("left", "right", "top") if grid == "x" else ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def shorten(name: str, letters: int = 30) -> str:
+    """A name on one line of at most so many letters."""
+    name = " ".join(name.split())
+    return name if len(name) <= letters else f"{name[: letters - 1]}…"
+
+
+def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
+    """The formats, each once. Raises UsageError with those allowed."""
+    for name in formats:
+        if name not in FORMATS:
+            raise UsageError(f"no such chart format: {name!r}", nearest(name, list(FORMATS)))
+    return tuple(dict.fromkeys(formats))
+
+
+_METADATA: dict[str, dict[str, Any]] = {  # nothing that changes from one run to the next
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": "btbench"},
+    "pdf": {"CreationDate": None, "Creator": "btbench", "Producer": None},
+}
+
+
+def save_figure(figure: Figure, folder: Path, stem: str, formats: Sequence[str], theme: Theme) -> list[Path]:
+    """Write the figure as `stem.png` and so on (`stem-dark.png` on a dark page). Returns the paths."""
+    paths = []
+    for kind in formats:
+        path = folder / f"{stem}{'' if theme is LIGHT else '-' + theme.name}.{kind}"
+        with whole_file(path) as part:
+            figure.savefig(part, format=kind, dpi=DPI, metadata=_METADATA[kind])
+        paths.append(path)
+    return paths
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path to write to that becomes `path` when the context ends, and is removed where it fails.
+
+    Raises OutputError where it cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        part.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}", "Choose another place.") from None
+    finally:
+        part.unlink(missing_ok=True)
