@@ -12,7 +12,8 @@ from btbench.policies.registry import Policy
 from btbench.trace import Trace, Window
 
 BLOCK_TOKENS = 16
-COPY_BYTES = 2.5e9
+BLOCK_BYTES = 2.5e6
+COPIED_BLOCKS = [1000, 600]  # of the copies of a window
 
 
 def make_setup(name: str = "70b_h100x4", model: str = "llama-3.3-70b", replicas: int = 3) -> Setup:
@@ -74,9 +75,10 @@ def _make_run(trace: Trace, window: Window, replicas: int, slowness: float, rng:
         target=np.array([1, 2], np.int32),
         start_s=np.array([3.5, 4.0]),
         ready_s=np.array([3.6, 4.25]),
+        blocks=np.array(COPIED_BLOCKS, np.int32),
         used=np.array([True, False]),
     )
-    return Run(served, copies, COPY_BYTES, rng.uniform(1.0, 4.0, replicas), engine_s=0.001 * n)
+    return Run(served, copies, BLOCK_BYTES, rng.uniform(1.0, 4.0, replicas), engine_s=0.001 * n)
 
 
 def make_replays(trace: Trace, slowness: dict[str, float], *setups: Setup) -> Iterator[tuple[Setup, Policy, list[Run]]]:

@@ -13,6 +13,7 @@ from btbench.engine.records import (
     PREFIX,
     REPLICA,
     RUN,
+    SEEN_OF_REPLICA,
     SEEN_OF_REQUEST,
     SERVED,
     Cache,
@@ -23,7 +24,7 @@ from btbench.engine.records import (
 )
 from btbench.engine.workload import Workload
 from btbench.jit import read_only
-from btbench.policies.view import ClusterView, CopyOrders, Memory
+from btbench.policies.view import ClusterView, CopyOrders
 
 
 def records(array: npt.NDArray[np.void]) -> Records:
@@ -106,16 +107,21 @@ def new_state(work: Workload, idle: Records, copy_room: int, copies_per_request:
     )
 
 
-def view_of(work: Workload, state: State) -> ClusterView:
+def view_of(work: Workload, state: State, costs: Costs) -> ClusterView:
     """What a policy may look at: the same memory, read-only, without the length of answers."""
     flights = state.flights
     return ClusterView(
         load=read_only(state.load),
         resident=read_only(state.cache.resident),
         in_hbm=read_only(state.cache.in_hbm),
+        replicas=records(read_only(state.replicas[SEEN_OF_REPLICA])),
         requests=records(read_only(work.requests[SEEN_OF_REQUEST])),
         run_list=read_only(work.run_list),
         run_blocks=read_only(work.run_blocks),
+        path=work.path,
+        parent=work.parent,
+        node_blocks=work.node_blocks,
+        costs=costs,
         copies=records(read_only(flights.copies)),
         flying=read_only(flights.flying),
         flights=read_only(flights.under_way),
@@ -125,9 +131,10 @@ def view_of(work: Workload, state: State) -> ClusterView:
 
 def new_orders(replicas: int) -> CopyOrders:
     """An empty list of copies."""
-    return CopyOrders(np.zeros(1, np.int64), np.empty(replicas, np.int32), np.empty(replicas, np.int32))
-
-
-def new_memory(replicas: int) -> Memory:
-    """What policies remember, before the first request."""
-    return Memory(np.zeros(1, np.int64), np.zeros((replicas + 63) // 64, np.uint64), np.zeros(replicas, np.bool_))
+    return CopyOrders(
+        ordered=np.zeros(1, np.int64),
+        target=np.empty(replicas, np.int32),
+        source=np.empty(replicas, np.int32),
+        transfer_runs=np.zeros(1, np.int64),
+        transfer_source=np.zeros(1, np.int64),
+    )

@@ -76,6 +76,7 @@ def admit(state, costs, i, r):  # type: ignore[no-untyped-def]
     served = state.served[i]
     replica = state.replicas[r]
     replica.queue_head = served.next_queued
+    replica.queued_tokens -= request.input_tokens
     reuse(state, costs, i, r)
     served.prefill_s = prefill_s(costs, replica, request.input_tokens - served.hit_tokens)
     served.start_s = replica.now

@@ -2,31 +2,64 @@
 
 from btbench.engine.cache import evict, insert_run
 from btbench.jit import inlined
+from btbench.policies.bits import has
 
 _LANDING_SLACK_S = 1e-12  # of the published simulator: ready this little after the arrival still counts
 
 
 @inlined
-def start_copy(state, costs, i, source, target):  # type: ignore[no-untyped-def]
-    """Request i's first Y blocks set out from `source`; `target` is occupied until they are there."""
+def move_blocks(state, costs, i, source, target, blocks):  # type: ignore[no-untyped-def]
+    """`blocks` of request i's prompt go from `source` to `target`, which is occupied until they are there."""
     flights = state.flights
     replica = state.replicas[target]
     copy = flights.copies[flights.started[0]]
+    flights.started[0] += 1
     copy.request = i
-    copy.prefix = state.requests[i].prefix
+    copy.prefix = -1
     copy.source = source
     copy.target = target
+    copy.blocks = blocks
     copy.start_s = max(state.requests[i].arrival_s, replica.now)
-    taken_s = costs.copy_blocks * costs.block_bytes / replica.rdma_bytes_per_s
+    taken_s = blocks * costs.block_bytes / replica.rdma_bytes_per_s
     copy.ready_s = copy.start_s + taken_s
     copy.used = False
     replica.now = copy.ready_s
     replica.busy_s += taken_s
-    flights.flying[flights.under_way[0]] = flights.started[0]
+    return copy
+
+
+@inlined
+def start_copy(state, costs, i, source, target):  # type: ignore[no-untyped-def]
+    """Request i's first Y blocks set out; they land later."""
+    flights = state.flights
+    copy = move_blocks(state, costs, i, source, target, costs.copy_blocks)
+    copy.prefix = state.requests[i].prefix
+    flights.flying[flights.under_way[0]] = flights.started[0] - 1
     flights.under_way[0] += 1
-    flights.started[0] += 1
     flights.prefixes[copy.prefix].in_flight += 1
     flights.next_ready_s[0] = min(flights.next_ready_s[0], copy.ready_s)
+
+
+@inlined
+def transfer(state, costs, i, source, target, run_count):  # type: ignore[no-untyped-def]
+    """Those of request i's first runs that `target` lacks are brought to it, ahead of what it does next.
+
+    The request waits for them, as everything else on that replica does; that is why the blocks can enter the cache at
+    once: nothing happens there before they have arrived.
+    """
+    cache = state.cache
+    blocks = 0
+    first = state.requests[i].runs_start
+    for k in range(first, first + run_count):
+        if not has(cache.resident[cache.run_list[k]], target):
+            blocks += cache.runs[cache.run_list[k]].blocks
+    if blocks == 0:
+        return
+    move_blocks(state, costs, i, source, target, blocks).used = True
+    for k in range(first, first + run_count):
+        if not has(cache.resident[cache.run_list[k]], target):
+            insert_run(cache, state.replicas, cache.run_list[k], target)
+    evict(cache, state.replicas, state.requests, target)
 
 
 @inlined

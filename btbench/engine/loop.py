@@ -1,7 +1,7 @@
 """The replay: arrivals in order; before each, every working replica is advanced to it."""
 
 from btbench.engine.clock import advance
-from btbench.engine.copies import land_copies, start_copy
+from btbench.engine.copies import land_copies, start_copy, transfer
 from btbench.jit import inlined, lean_kernel
 from btbench.policies.router import route
 
@@ -45,6 +45,7 @@ def enqueue(state, i, r):  # type: ignore[no-untyped-def]
     else:
         state.served[replica.queue_tail].next_queued = i
     replica.queue_tail = i
+    replica.queued_tokens += state.requests[i].input_tokens
     state.served[i].next_queued = -1
     state.served[i].replica = r
     state.load[r] += 1
@@ -64,12 +65,15 @@ def replay_requests(code, parameters, view, costs, state, draws, memory, orders)
             break
         land_copies(state, arrival_s)
         orders.ordered[0] = 0
+        orders.transfer_runs[0] = 0
         r = route(code, view, i, parameters, memory, draws, orders)
         if draws.used[0] > len(draws.outputs):
             return OUT_OF_DRAWS, i, r
-        if state.flights.started[0] + orders.ordered[0] > len(state.flights.copies):
+        if state.flights.started[0] + orders.ordered[0] + 1 > len(state.flights.copies):
             return OUT_OF_COPIES, i, r
         for order in range(orders.ordered[0]):
             start_copy(state, costs, i, orders.source[order], orders.target[order])
+        if orders.transfer_runs[0] > 0:
+            transfer(state, costs, i, orders.transfer_source[0], r, orders.transfer_runs[0])
         enqueue(state, i, r)
     return DONE, -1, -1

@@ -25,6 +25,7 @@ REPLICA = np.dtype(
         ("used_tokens", "i8"),  # input + output of what runs
         ("context_tokens", "i8"),  # of what runs, as far as it is decoded
         ("steps", "i8"),  # decode steps done since the start
+        ("queued_tokens", "i8"),  # input of what waits
         ("hbm_blocks", "i8"),  # occupancy of the prefix cache in HBM
         ("batch", "i4"),  # running requests
         ("batch_root", "i4"),  # the one that finishes first, root of a skew heap; -1 = none runs
@@ -54,6 +55,9 @@ REQUEST = np.dtype(
 
 # what a policy may know of a request: all but how long its answer will be, and what follows from that
 SEEN_OF_REQUEST = [name for name in REQUEST.names or () if name not in ("output_tokens", "own_blocks")]
+
+# and of a replica: what it can do, its clock and what it holds; not what it has admitted answers for
+SEEN_OF_REPLICA = [name for name in REPLICA.names or () if name not in ("used_tokens", "steps", "batch_root")]
 
 SERVED = np.dtype(
     [
@@ -90,9 +94,10 @@ COPY = np.dtype(
         ("start_s", "f8"),
         ("ready_s", "f8"),
         ("request", "i4"),  # at whose arrival it was ordered; the blocks are this one's first Y
-        ("prefix", "i4"),
+        ("prefix", "i4"),  # -1: a transfer on a request's own path
         ("source", "i4"),
         ("target", "i4"),
+        ("blocks", "i4"),
         ("next_unproven", "i4"),  # earlier landed copy of the prefix that no request has used yet; -1 = none
         ("used", "?"),
     ],

@@ -16,6 +16,7 @@ from btbench.engine.records import Records
 from btbench.engine.run import Copies, Run, Served
 from btbench.engine.workload import Workload, build_workload
 from btbench.errors import CapacityError, TraceError
+from btbench.policies.memory import paper_memory
 from btbench.policies.registry import Policy
 from btbench.policies.view import Draws
 from btbench.trace import Trace
@@ -65,15 +66,15 @@ def replay_workload(
     costs = allocate.costs_of(setup, options, trace.block_tokens, btb.prefix_blocks)
     # a pick takes 2 outputs on average, with a spread of sqrt(2): 12 standard deviations of all picks are enough
     draw_room = 2 * n + int(17 * n**0.5) + 1024
-    copy_room = n + 1024 if policy.kind == "btb" else 0
+    copy_room = n + 1024 if policy.moves_kv else 1
     copies_per_request = min(btb.copies, count) if policy.kind == "btb" else 0
     started = time.perf_counter()
     while True:
         draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
         state = allocate.new_state(work, idle, copy_room, copies_per_request)
         status, request, where = replay_requests(
-            policy.code, policy.parameters.typed(), allocate.view_of(work, state), costs, state, draws,
-            allocate.new_memory(count), allocate.new_orders(count),
+            policy.code, policy.kernel_parameters(), allocate.view_of(work, state, costs), costs, state, draws,
+            paper_memory(count), allocate.new_orders(count),
         )  # fmt: skip
         if status == OUT_OF_DRAWS:
             draw_room *= 2
@@ -89,7 +90,7 @@ def replay_workload(
     return Run(
         served=Served(*(np.ascontiguousarray(state.served[name]) for name in Served._fields)),
         copies=Copies(*(np.ascontiguousarray(flown[name]) for name in Copies._fields)),
-        copy_bytes=btb.prefix_blocks * costs.block_bytes,
+        block_bytes=costs.block_bytes,
         busy_s=np.ascontiguousarray(state.replicas.busy_s),
         engine_s=engine_s,
     )

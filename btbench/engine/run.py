@@ -29,6 +29,7 @@ class Copies(NamedTuple):
     target: npt.NDArray[np.int32]  # replica it was copied to
     start_s: npt.NDArray[np.float64]
     ready_s: npt.NDArray[np.float64]
+    blocks: npt.NDArray[np.int32]
     used: npt.NDArray[np.bool_]  # a later request with this prefix was admitted at the target and found it
 
 
@@ -38,6 +39,6 @@ class Run:
 
     served: Served
     copies: Copies
-    copy_bytes: float  # bytes of one copy
+    block_bytes: float  # KV of one block
     busy_s: npt.NDArray[np.float64]  # (replicas,) time spent prefilling, loading, decoding or receiving a copy
     engine_s: float  # wall time of the kernel alone

@@ -21,6 +21,9 @@ class Workload(NamedTuple):
     requests: Records  # (N,) REQUEST
     run_list: npt.NDArray[np.int32]  # the requests' runs, one request after the other
     run_blocks: npt.NDArray[np.int32]  # (K,)
+    path: npt.NDArray[np.int32]  # of each entry of run_list, the node of the prompt tree it leads to
+    parent: npt.NDArray[np.int32]  # (nodes,) -1 at the top
+    node_blocks: npt.NDArray[np.int32]  # (nodes,) blocks of a node's last run
 
 
 @kernel
@@ -45,31 +48,39 @@ def _locate_prefix_ends(run_offsets, runs, run_blocks, prefix_blocks):  # type: 
 
 
 @kernel
-def _name_prefixes(run_offsets, runs, run_blocks, prefix_blocks):  # type: ignore[no-untyped-def]
-    """Per request: an id that equals another's where the first `prefix_blocks` blocks are equal, and their runs."""
+def _name_paths(run_offsets, runs, run_blocks, prefix_blocks):  # type: ignore[no-untyped-def]
+    """The tree of prompts: a node a path of runs from the start of a prompt, equal paths sharing it.
+
+    Returns (node of each run of each request, parent of each node, -1 at the top, blocks of each node's last run, node
+    of each request's first `prefix_blocks` blocks or -1, how many runs those are).
+    """
     n = len(run_offsets) - 1
+    path = np.empty(len(runs), np.int32)
     prefix = np.full(n, -1, np.int32)
     prefix_runs = np.zeros(n, np.int32)
     runs_in_all = len(run_blocks) + 1
     table = dense_or_empty(0, len(runs))
     node_of = np.zeros(len(table), np.int32)
+    parent = np.empty(len(runs), np.int32)
+    blocks = np.empty(len(runs), np.int32)
     nodes = 0
     for i in range(n):
         left = prefix_blocks
-        node = -1  # the path of runs so far
+        node = -1
         for k in range(run_offsets[i], run_offsets[i + 1]):
-            slot, is_new = find_pair(table, np.int64(node + 1) * runs_in_all + runs[k])
+            place, is_new = find_pair(table, np.int64(node + 1) * runs_in_all + runs[k])
             if is_new:
-                node_of[slot] = nodes
+                node_of[place] = nodes
+                parent[nodes] = node
+                blocks[nodes] = run_blocks[runs[k]]
                 nodes += 1
-            node = node_of[slot]
+            node = node_of[place]
+            path[k] = node
             left -= run_blocks[runs[k]]
-            if left <= 0:
-                if left == 0:
-                    prefix[i] = node
-                    prefix_runs[i] = k + 1 - run_offsets[i]
-                break
-    return prefix, prefix_runs, nodes
+            if left == 0:
+                prefix[i] = node
+                prefix_runs[i] = k + 1 - run_offsets[i]
+    return path, parent[:nodes].copy(), blocks[:nodes].copy(), prefix, prefix_runs
 
 
 @kernel
@@ -131,7 +142,9 @@ def build_workload(trace: Trace, btb: BtbParameters) -> Workload:
     """One window ready for replay: runs joined for this window alone, prefixes named, bursts detected."""
     symbols, offsets, symbol_blocks, ends_prefix = _cut_prefixes(trace, btb.prefix_blocks)
     packed = join_runs(symbols, offsets, symbol_blocks, trace.tail_blocks, ends_prefix)
-    prefix, prefix_runs, prefixes = _name_prefixes(packed.offsets, packed.runs, packed.run_blocks, btb.prefix_blocks)
+    path, parent, node_blocks, prefix, prefix_runs = _name_paths(
+        packed.offsets, packed.runs, packed.run_blocks, btb.prefix_blocks
+    )
     blocks = trace.prompt_blocks()
     needed = -((trace.input_tokens + trace.output_tokens) // -trace.block_tokens)  # rounded up
     requests = np.zeros(len(trace), REQUEST)
@@ -144,5 +157,8 @@ def build_workload(trace: Trace, btb: BtbParameters) -> Workload:
     requests["own_blocks"] = packed.tail_blocks + np.maximum(0, needed - blocks)
     requests["prefix"] = prefix
     requests["prefix_runs"] = prefix_runs
-    requests["burst"] = _detect_bursts(trace.arrival_s, prefix, prefixes, btb.threshold, float(btb.window_s))
-    return Workload(read_only(requests).view(np.recarray), read_only(packed.runs), read_only(packed.run_blocks))
+    requests["burst"] = _detect_bursts(trace.arrival_s, prefix, len(parent), btb.threshold, float(btb.window_s))
+    return Workload(
+        read_only(requests).view(np.recarray),
+        *map(read_only, (packed.runs, packed.run_blocks, path, parent, node_blocks)),
+    )

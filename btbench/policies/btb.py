@@ -2,14 +2,14 @@
 
 A prefix of Y = `prefix_blocks` blocks that arrives X = `threshold` times within Z = `window_s` seconds is a burst. The
 first replica that holds it whole in HBM gives it to the least loaded others until M = `copies` replicas have it or are
-about to; requests of the burst go to the least loaded holder. Anything else goes to `cache_aware`, thresholds and all.
+about to; requests of the burst go to the least loaded holder. Anything else goes to the `fallback` policy, in the paper
+always `cache_aware`, thresholds and all.
 
 Detection depends on arrivals alone and is worked out before the replay (`btbench.engine.workload`).
 """
 
 from btbench.jit import inlined
 from btbench.policies.bits import has
-from btbench.policies.cache_aware import route_cache_aware
 from btbench.policies.picks import hold_prefix, pick_least_loaded_of
 
 
@@ -41,15 +41,15 @@ def order_copies(view, prefix, wanted, memory, orders):  # type: ignore[no-untyp
 
 
 @inlined
-def route_btb(view, i, parameters, fallback, memory, draws, orders):  # type: ignore[no-untyped-def]
-    """The least loaded holder of a burst's prefix, copying it further where too few have it; else `cache_aware`."""
-    if view.requests[i].burst and hold_prefix(view.in_hbm, view, i, memory.candidates):
-        prefix = view.requests[i].prefix
-        holders = 0
-        for r in range(len(view.load)):
-            holders += has(memory.candidates, r)
-        wanted = parameters.copies - holders - view.prefixes[prefix].in_flight
-        if wanted > 0 and holders < len(view.load):
-            order_copies(view, prefix, wanted, memory, orders)
-        return pick_least_loaded_of(view.load, memory.candidates, draws)
-    return route_cache_aware(view, i, fallback, memory, draws)
+def route_burst(view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+    """The least loaded holder of a burst's prefix, copying it further where too few have it; -1 where btb passes on."""
+    if not view.requests[i].burst or not hold_prefix(view.in_hbm, view, i, memory.candidates):
+        return -1
+    prefix = view.requests[i].prefix
+    holders = 0
+    for r in range(len(view.load)):
+        holders += has(memory.candidates, r)
+    wanted = parameters.copies - holders - view.prefixes[prefix].in_flight
+    if wanted > 0 and holders < len(view.load):
+        order_copies(view, prefix, wanted, memory, orders)
+    return pick_least_loaded_of(view.load, memory.candidates, draws)

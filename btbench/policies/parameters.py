@@ -4,7 +4,7 @@ A scenario's `[policy.<name>]` table holds these keys. Ranges and meanings stand
 enforces the ones, and `btbench list policies` prints both.
 """
 
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, NamedTuple
 
 from annotated_types import Ge
 from typing_extensions import Doc
@@ -24,6 +24,7 @@ class BtbParameters(NamedTuple):
     prefix_blocks: Annotated[int, Ge(1), Doc("Y: … of so many blocks …")] = 256
     window_s: Annotated[float, Ge(0), Doc("Z: … within so many seconds are a burst")] = 1.0
     copies: Annotated[int, Ge(1), Doc("M: replicas that are to hold its prefix")] = 4
+    fallback: Annotated[str, Doc("the policy that routes all else, and bursts nobody holds yet")] = "cache_aware"
 
 
 class Parameters(NamedTuple):
@@ -31,15 +32,6 @@ class Parameters(NamedTuple):
 
     cache_aware: CacheAwareParameters = CacheAwareParameters()
     btb: BtbParameters = BtbParameters()
-
-    def typed(self) -> "Parameters":
-        """Every number as the type its field says: kernels are compiled by type, and 64 is not 64.0."""
-        return Parameters(*(_typed(table) for table in self))
-
-
-def _typed(table: Any) -> Any:
-    kinds = get_type_hints(type(table))
-    return type(table)(*(kinds[name](value) for name, value in zip(table._fields, table, strict=True)))
 
 
 DEFAULT_PARAMETERS = Parameters()

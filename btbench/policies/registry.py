@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any, get_type_hints
 
 from btbench.policies.parameters import DEFAULT_PARAMETERS, Parameters
 
@@ -16,6 +17,7 @@ class Kind:
     summary: str  # its rule in one line
     source: str  # where the rule is described
     parameters: tuple[str, ...] = ()  # fields of `Parameters` it reads
+    moves_kv: bool = False  # whether it can order copies or transfers
 
 
 _PAPER = "JW Labs, Biting the Bullet (July 2026)"
@@ -33,6 +35,7 @@ KINDS = (
         "copies a prefix seen X times within Z s to M replicas, then the least loaded holder; else cache_aware",
         f"{_PAPER}, published as early_rdma",
         ("btb", "cache_aware"),
+        moves_kv=True,
     ),
     Kind("round_robin", "each replica in turn, the second one first", _PAPER),
     Kind("random", "any replica, uniformly", _PAPER),
@@ -55,9 +58,23 @@ class Policy:
         """The policy's number in the kernel chain."""
         return NAMES.index(self.kind)
 
+    @property
+    def moves_kv(self) -> bool:
+        """Whether it can order copies or transfers."""
+        return KINDS[self.code].moves_kv
+
+    def kernel_parameters(self) -> Parameters:
+        """Every number as the type its field says, since kernels are compiled by type; policies as their numbers."""
+        return Parameters(*map(_typed, self.parameters))
+
     def for_blocks(self, block_tokens: int) -> Policy:
         """The same policy with Y in blocks of this trace: tokens rounded up to whole blocks."""
         if self.prefix_tokens is None:
             return self
         btb = self.parameters.btb._replace(prefix_blocks=ceil(self.prefix_tokens / block_tokens))
         return replace(self, parameters=self.parameters._replace(btb=btb))
+
+
+def _typed(table: Any) -> Any:
+    casts = {**get_type_hints(type(table)), "fallback": NAMES.index}
+    return type(table)(*(casts[name](value) for name, value in zip(table._fields, table, strict=True)))

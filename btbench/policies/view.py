@@ -4,7 +4,7 @@ All arrays of `ClusterView` are read-only: a kernel that writes to them does not
 among them, since no router knows it. A policy asks for a copy through `CopyOrders`; the engine charges the links.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,14 @@ class ClusterView(NamedTuple):
     load: npt.NDArray[np.int32]  # (R,) requests in flight: running and queued
     resident: npt.NDArray[np.uint64]  # (K, W) bit r: replica r holds the whole run, in HBM or RAM
     in_hbm: npt.NDArray[np.uint64]  # (K, W) bit r: replica r holds the whole run in HBM
+    replicas: npt.NDArray[np.void]  # (R,) REPLICA without what depends on output lengths
     requests: npt.NDArray[np.void]  # (N,) REQUEST without what depends on the output length
     run_list: npt.NDArray[np.int32]  # request i holds run_list[runs_start:runs_stop]
     run_blocks: npt.NDArray[np.int32]  # (K,) length of a run
+    path: npt.NDArray[np.int32]  # of each entry of run_list, the node of the prompt tree it leads to
+    parent: npt.NDArray[np.int32]  # (nodes,) -1 at the top
+    node_blocks: npt.NDArray[np.int32]  # (nodes,) blocks of a node's last run
+    costs: Any  # `btbench.engine.records.Costs`
     copies: npt.NDArray[np.void]  # COPY: every copy started so far
     flying: npt.NDArray[np.int32]  # those under way, in the order they were started …
     flights: npt.NDArray[np.int64]  # (1,) … and how many
@@ -29,11 +34,17 @@ class ClusterView(NamedTuple):
 
 
 class CopyOrders(NamedTuple):
-    """Copies of a request's first Y blocks that a policy asks for, filled anew for each request."""
+    """Moves of KV that a policy asks for, filled anew for each request.
 
-    ordered: npt.NDArray[np.int64]  # (1,) how many
+    Copies take the request's first Y blocks to other replicas and land later. A transfer brings the request's first
+    runs from `transfer_source` to the replica it is routed to, before anything else that replica does.
+    """
+
+    ordered: npt.NDArray[np.int64]  # (1,) how many copies
     target: npt.NDArray[np.int32]  # (R,)
     source: npt.NDArray[np.int32]  # (R,)
+    transfer_runs: npt.NDArray[np.int64]  # (1,) 0 = no transfer
+    transfer_source: npt.NDArray[np.int64]  # (1,)
 
 
 class Draws(NamedTuple):
@@ -41,11 +52,3 @@ class Draws(NamedTuple):
 
     outputs: npt.NDArray[np.uint32]
     used: npt.NDArray[np.int64]  # (1,) outputs consumed; beyond len(outputs) once they ran out
-
-
-class Memory(NamedTuple):
-    """What policies keep between requests of one replay."""
-
-    turn: npt.NDArray[np.int64]  # (1,) round_robin's counter
-    candidates: npt.NDArray[np.uint64]  # (W,) scratch: replica bits
-    taken: npt.NDArray[np.bool_]  # (R,) scratch: replicas a copy may not go to

@@ -115,7 +115,7 @@ def _cluster(trace: Trace, windows: Sequence[Window], runs: Sequence[Run]) -> di
         "replica_use_min": float(np.min(use)),
         "replica_use_max": float(np.max(use)),
         "copies": sum(len(run.copies.used) for run in runs),
-        "copied_bytes": float(sum(len(run.copies.used) * run.copy_bytes for run in runs)),
+        "copied_bytes": float(sum(int(run.copies.blocks.sum()) * run.block_bytes for run in runs)),
         "unused_copies": sum(int((~run.copies.used).sum()) for run in runs),
     }
 
