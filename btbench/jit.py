@@ -15,6 +15,7 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba import extending
 from numba.core import config as numba_config
 
 from btbench.paths import cache_root
@@ -77,3 +78,9 @@ def inlined(function: Callable[..., Any]) -> Any:
     """A step of a kernel: compiled into every kernel that calls it, so that bundles of arrays cost nothing to pass."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
     return numba.njit(**options)(function)
+
+
+def choose_by_types(function: Callable[..., Any]) -> Any:
+    """Decorator of a chooser: given the types of its arguments, it returns the body compiled in place of `function`."""
+    options = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+    return extending.overload(function, jit_options=options, strict=False)

@@ -16,7 +16,7 @@ from btbench.engine.records import Records
 from btbench.engine.run import Copies, Run, Served
 from btbench.engine.workload import Workload, build_workload
 from btbench.errors import CapacityError, TraceError
-from btbench.policies.memory import paper_memory
+from btbench.policies.memory import new_memory
 from btbench.policies.registry import Policy
 from btbench.policies.view import Draws
 from btbench.trace import Trace
@@ -74,7 +74,7 @@ def replay_workload(
         state = allocate.new_state(work, idle, copy_room, copies_per_request)
         status, request, where = replay_requests(
             policy.code, policy.kernel_parameters(), allocate.view_of(work, state, costs), costs, state, draws,
-            paper_memory(count), allocate.new_orders(count),
+            new_memory(policy, count), allocate.new_orders(count),
         )  # fmt: skip
         if status == OUT_OF_DRAWS:
             draw_room *= 2

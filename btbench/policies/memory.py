@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from btbench.policies.registry import Policy
+
 
 class PaperMemory(NamedTuple):
     """For `least_load`, `cache_aware`, `btb`, `round_robin` and `random`: W words of replica bits, R replicas."""
@@ -18,6 +20,17 @@ class PaperMemory(NamedTuple):
     taken: npt.NDArray[np.bool_]  # (R,) scratch: replicas a copy may not go to
 
 
-def paper_memory(replicas: int) -> PaperMemory:
-    """Before the first request."""
-    return PaperMemory(np.zeros(1, np.int64), np.zeros((replicas + 63) // 64, np.uint64), np.zeros(replicas, np.bool_))
+class RouterMemory(NamedTuple):
+    """For every policy: what `PaperMemory` holds, and a bundle for each policy that remembers more."""
+
+    turn: npt.NDArray[np.int64]
+    candidates: npt.NDArray[np.uint64]
+    taken: npt.NDArray[np.bool_]
+
+
+def new_memory(policy: Policy, replicas: int) -> PaperMemory | RouterMemory:
+    """Before the first request. Bundles of policies that take no part stay empty."""
+    common = (np.zeros(1, np.int64), np.zeros((replicas + 63) // 64, np.uint64), np.zeros(replicas, np.bool_))
+    if all(kind.is_papers for kind in policy.kinds()):
+        return PaperMemory(*common)
+    return RouterMemory(*common)

@@ -18,17 +18,19 @@ class Kind:
     source: str  # where the rule is described
     parameters: tuple[str, ...] = ()  # fields of `Parameters` it reads
     moves_kv: bool = False  # whether it can order copies or transfers
+    is_papers: bool = False  # whether it belongs to the paper's five
 
 
 _PAPER = "JW Labs, Biting the Bullet (July 2026)"
 
 KINDS = (
-    Kind("least_load", "fewest requests in flight; random among equals", _PAPER),
+    Kind("least_load", "fewest requests in flight; random among equals", _PAPER, is_papers=True),
     Kind(
         "cache_aware",
         "longest cached prefix, then fewest in flight; fewest in flight where the load is out of balance",
         f"{_PAPER}, after SGLang's router",
         ("cache_aware",),
+        is_papers=True,
     ),
     Kind(
         "btb",
@@ -36,9 +38,11 @@ KINDS = (
         f"{_PAPER}, published as early_rdma",
         ("btb", "cache_aware"),
         moves_kv=True,
+        is_papers=True,
     ),
-    Kind("round_robin", "each replica in turn, the second one first", _PAPER),
-    Kind("random", "any replica, uniformly", _PAPER),
+    Kind("round_robin", "each replica in turn, the second one first", _PAPER, is_papers=True),
+    Kind("random", "any replica, uniformly", _PAPER, is_papers=True),
+    Kind("power_of_two", "the less loaded of two drawn at random", "Mitzenmacher (2001)"),
 )
 
 NAMES = tuple(kind.name for kind in KINDS)
@@ -58,10 +62,15 @@ class Policy:
         """The policy's number in the kernel chain."""
         return NAMES.index(self.kind)
 
+    def kinds(self) -> list[Kind]:
+        """Its kind, and for btb that of its fallback."""
+        names = [self.kind, self.parameters.btb.fallback] if self.kind == "btb" else [self.kind]
+        return [KINDS[NAMES.index(name)] for name in names]
+
     @property
     def moves_kv(self) -> bool:
         """Whether it can order copies or transfers."""
-        return KINDS[self.code].moves_kv
+        return any(kind.moves_kv for kind in self.kinds())
 
     def kernel_parameters(self) -> Parameters:
         """Every number as the type its field says, since kernels are compiled by type; policies as their numbers."""

@@ -3,19 +3,21 @@
 An if-chain, because a compiled function handed over as an argument would be compiled anew by every process.
 """
 
-from btbench.jit import inlined
+from btbench.jit import choose_by_types, inlined
 from btbench.policies.btb import route_burst
 from btbench.policies.cache_aware import route_cache_aware
 from btbench.policies.least_load import route_least_load
+from btbench.policies.memory import PaperMemory
+from btbench.policies.power_of_two import route_power_of_two
 from btbench.policies.random import route_random
 from btbench.policies.round_robin import route_round_robin
 
-LEAST_LOAD, CACHE_AWARE, BTB, ROUND_ROBIN, RANDOM = range(5)
+LEAST_LOAD, CACHE_AWARE, BTB, ROUND_ROBIN, RANDOM, POWER_OF_TWO = range(6)
 
 
 @inlined
-def route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
-    """The replica that policy number `code` sends request i to; copies it asks for are left in `orders`."""
+def route_paper(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+    """The paper's five."""
     if code == BTB:
         r = route_burst(view, i, parameters.btb, memory, draws, orders)
         if r >= 0:
@@ -28,3 +30,32 @@ def route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-
     if code == ROUND_ROBIN:
         return route_round_robin(view, memory)
     return route_random(view, draws)
+
+
+@inlined
+def route_any(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+    """All of them."""
+    if code == BTB:
+        r = route_burst(view, i, parameters.btb, memory, draws, orders)
+        if r >= 0:
+            return r
+        code = parameters.btb.fallback
+    if code <= RANDOM:
+        return route_paper(code, view, i, parameters, memory, draws, orders)
+    return route_power_of_two(view, draws)
+
+
+def route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+    """The replica that policy number `code` sends request i to; moves of KV it asks for are left in `orders`."""
+    chain = route_paper if isinstance(memory, PaperMemory) else route_any
+    return chain(code, view, i, parameters, memory, draws, orders)
+
+
+@choose_by_types(route)
+def _route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+    chain = route_paper if memory.instance_class is PaperMemory else route_any
+
+    def compiled(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+        return chain(code, view, i, parameters, memory, draws, orders)
+
+    return compiled
