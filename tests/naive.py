@@ -46,10 +46,12 @@ class Copy:
 
     request: int  # at whose arrival it was asked for
     key: tuple
+    source: int  # first replica that held it
     target: int
     start_s: float
     ready_s: float
     landed: bool = False
+    used: bool = False  # a request with this prefix was admitted at the target and found all of it
 
 
 class Cache:
@@ -146,6 +148,7 @@ class Replica:
     busy_s: float = 0.0
     queue: deque = field(default_factory=deque)  # of Served
     batch: list = field(default_factory=list)  # of Sequence
+    landed: list = field(default_factory=list)  # of Copy
 
     def __post_init__(self):
         self.cache = Cache(self.costs.budget_blocks)
@@ -187,6 +190,8 @@ class Replica:
         """Reuse what is cached, prefill the rest, join the batch."""
         request, costs = served.request, self.costs
         blocks, tier, load_s = self.find(request.blocks)
+        if tier != "disk":
+            self.mark_used_copy(request.blocks, blocks)
         cacheable_tokens = min(len(request.blocks) * costs.block_tokens, request.input_tokens)
         served.hit_tokens = min(blocks * costs.block_tokens, cacheable_tokens)
         served.tier = tier if served.hit_tokens else "miss"
@@ -215,6 +220,13 @@ class Replica:
         if disk[0] != local[0]:
             return max(disk, local, key=lambda found: found[0])
         return disk if disk[2] < local[2] else local
+
+    def mark_used_copy(self, blocks, found):
+        """The latest landed copy of a request's prefix, not yet used, has been of use."""
+        for copy in reversed(self.landed):
+            if not copy.used and found >= len(copy.key) and copy.key == blocks[: len(copy.key)]:
+                copy.used = True
+                return
 
     def decode(self, until_s):
         """Decode until a sequence ends or the time is up, but at least one step."""
@@ -301,6 +313,8 @@ class Btb(Policy):
 
     def __init__(self, parameters, seed):
         super().__init__(parameters, seed)
+        self.fallback = POLICIES[parameters.btb.fallback](parameters, seed)
+        self.fallback.random = self.random  # btb's own draws
         self.arrivals_s = {}  # by key
         self.copies = []  # all that were ever started, in that order
 
@@ -310,17 +324,18 @@ class Btb(Policy):
         for copy in self.copies:
             if not copy.landed and copy.ready_s <= t + 1e-12:
                 replicas[copy.target].cache.insert(copy.key)
+                replicas[copy.target].landed.append(copy)
                 copy.landed = True
         if len(request.blocks) < rule.prefix_blocks:
-            return self.cache_aware(request, replicas)
+            return self.fallback.choose(index, request, replicas)
         key = request.blocks[: rule.prefix_blocks]
         recent = [s for s in [*self.arrivals_s.get(key, []), t] if not s < t - rule.window_s]
         self.arrivals_s[key] = recent
         if len(recent) < rule.threshold:
-            return self.cache_aware(request, replicas)
+            return self.fallback.choose(index, request, replicas)
         holders = [replica for replica in replicas if replica.cache.holds(key)]
         if not holders:
-            return self.cache_aware(request, replicas)
+            return self.fallback.choose(index, request, replicas)
         self.spread(index, t, key, holders, replicas)
         return self.least_load(holders)
 
@@ -334,7 +349,7 @@ class Btb(Policy):
             seconds = replica.costs.load_s(len(key), replica.costs.rdma_bytes_per_s)
             replica.now_s = start_s + seconds
             replica.busy_s += seconds
-            self.copies.append(Copy(index, key, replica.index, start_s, replica.now_s))
+            self.copies.append(Copy(index, key, holders[0].index, replica.index, start_s, replica.now_s))
 
 
 POLICIES = {
