@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from btbench import __version__
-from btbench.cli import compare, fetch, list_command, replay, traces
+from btbench.cli import compare, fetch, list_command, plot, replay, traces
 from btbench.cli.console import print_error, stderr
 from btbench.cli.options import DEBUG
 from btbench.errors import BtbenchError
@@ -19,6 +19,7 @@ from btbench.errors import BtbenchError
 COMMANDS = (
     ("replay", replay.replay),
     ("compare", compare.compare),
+    ("plot", plot.plot),
     ("list", list_command.list_names),
     ("traces", traces.traces),
     ("fetch", fetch.fetch),

@@ -1,0 +1,77 @@
+"""How much less mean and p95 TTFT each policy has than the baseline, per setup, and what was published."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from btbench.charts.findings import reduction_title
+from btbench.charts.lines import Key, Lines, line_chart
+from btbench.charts.style import shorten
+from btbench.charts.view import View
+from btbench.results import numbers
+from btbench.results.summary import reduction_pct
+
+_STATISTICS = ("mean", "p95")
+_WORST_PCT = -100.0  # bars end here, their numbers do not
+
+
+def reduction_chart(view: View) -> Figure | None:
+    """Horizontal bars with their values; None where there is nothing to hold against the baseline."""
+    keys = [key for key, row in view.rows.items() if row["mean_reduction_pct"] is not None]
+    if not keys:
+        return None
+    published = {name: _published(view, name) for name in _STATISTICS}
+    known = any(published.values())
+    source = view.result.provenance.published_source
+    note = f"Ticks: published{f' ({source})' if source else ''}." if known else ""
+    titles = [f"Reduction of {name} TTFT" for name in _STATISTICS]
+    lines = line_chart(view, keys, titles, reduction_title(view), note)
+    for panel, name in zip(lines.panels, _STATISTICS, strict=True):
+        values = {key: float(view.rows[key][f"{name}_reduction_pct"] or 0.0) for key in keys}
+        _draw_bars(view, panel, lines, values)
+        _draw_ticks(view, panel, lines, published[name])
+        panel.set_xlabel(f"% less than {shorten(view.baseline)} (negative: more)")
+    return lines.figure
+
+
+def _draw_bars(view: View, panel: Axes, lines: Lines, values: dict[Key, float]) -> None:
+    least = max(min(values.values()), _WORST_PCT)
+    for key, value in values.items():
+        mark = view.marks[key[1]]
+        shown = max(value, _WORST_PCT)
+        panel.barh(lines.places[key], shown, 0.74, color=mark.colour, hatch=mark.hatch, linewidth=0)
+        text = numbers.percent(value) if shown == value else f"◂ {numbers.percent(value)}"
+        panel.annotate(
+            text, (shown, lines.places[key]), (4 if value >= 0 else -4, 0), textcoords="offset points",
+            ha="left" if value >= 0 else "right", va="center_baseline", size=lines.size,
+        )  # fmt: skip
+    left = min(least, 0.0)
+    room = 0.2 * (100 - left)  # for the numbers
+    panel.set_xlim(left - room if left else 0, 100 + room)
+    panel.set_xticks([tick for tick in (-100, -75, -50, -25, 0, 25, 50, 75, 100) if tick >= left])
+    panel.axvline(0, color=view.theme.soft, linewidth=1)
+
+
+def _draw_ticks(view: View, panel: Axes, lines: Lines, published: dict[Key, float]) -> None:
+    for key, value in published.items():
+        if key in lines.places and value >= _WORST_PCT:
+            y = lines.places[key]
+            for width, colour in ((4.2, view.theme.ink), (2.0, view.theme.page)):
+                panel.plot([value, value], [y - 0.5, y + 0.5], color=colour, linewidth=width, solid_capstyle="butt")
+
+
+def _published(view: View, statistic: str) -> dict[Key, float]:
+    """Reductions that follow from the published values of this part, or of one that holds the same requests."""
+    same = {row.part for row in view.result.rows if _requests(view, row.part) == _requests(view, view.part)}
+    of = {
+        (row.setup, row.policy): getattr(row, f"{statistic}_ttft_s")
+        for row in view.result.provenance.published
+        if row.part in same
+    }
+    reductions = {key: reduction_pct(of.get((key[0], view.baseline)), value) for key, value in of.items()}
+    return {key: value for key, value in reductions.items() if value is not None and key[1] != view.baseline}
+
+
+def _requests(view: View, part: str) -> object:
+    return next((row["requests"] for row in view.result.rows if row.part == part), None)

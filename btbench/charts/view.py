@@ -1,0 +1,63 @@
+"""What a chart is drawn from: a stored result, and how it is to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from btbench.charts.style import Mark, Theme, policy_marks
+from btbench.results import numbers
+from btbench.results.files import REQUESTS, Result
+from btbench.results.summary import ALL, Row
+from btbench.results.table import headline
+from btbench.results.writer import COPIES
+from btbench.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class View:
+    """One part of a result on one page. What needs a file that is not there is None."""
+
+    result: Result
+    theme: Theme
+    part: str = ALL
+    scenario: Scenario | None = None
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, str], Row]:
+        """The rows of the part by setup and policy, in the result's order."""
+        return {(row.setup, row.policy): row for row in self.result.rows if row.part == self.part}
+
+    @cached_property
+    def marks(self) -> Mapping[str, Mark]:
+        """The mark of each policy of the result."""
+        return policy_marks(self.result.policies, self.theme)
+
+    @property
+    def baseline(self) -> str:
+        """The policy reductions are against, "" where that is not known."""
+        return self.result.provenance.baseline
+
+    def requests(self) -> pl.LazyFrame | None:
+        """The requests of the part, columns as in REQUEST_SCHEMA; read only where and as far as they are used."""
+        frame = self._scan(REQUESTS)
+        return frame if frame is None or self.part == ALL else frame.filter(pl.col("part") == self.part)
+
+    def copies(self) -> pl.LazyFrame | None:
+        """All copies, columns as in COPY_SCHEMA."""
+        return self._scan(COPIES)
+
+    def _scan(self, name: str) -> pl.LazyFrame | None:
+        path = self.result.folder / name if self.result.folder else None
+        return pl.scan_parquet(path) if path and path.is_file() else None
+
+    @property
+    def subtitle(self) -> str:
+        """Which requests: scenario, how many, trace."""
+        if self.part == ALL:
+            return headline(self.result)
+        requests = next((row["requests"] for row in self.rows.values()), None)
+        return f"{headline(self.result)} · of these {numbers.count(requests)} of part {self.part}"
