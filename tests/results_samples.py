@@ -83,6 +83,6 @@ def _make_run(trace: Trace, window: Window, replicas: int, slowness: float, rng:
 
 def make_replays(trace: Trace, slowness: dict[str, float], *setups: Setup) -> Iterator[tuple[Setup, Policy, list[Run]]]:
     """A grid in setup-major order: every policy of `slowness` on every setup."""
-    for setup in setups or (make_setup(),):
+    for seed, setup in enumerate(setups or (make_setup(),)):
         for policy, factor in slowness.items():
-            yield setup, make_policy(policy), make_runs(trace, setup, factor)
+            yield setup, make_policy(policy), make_runs(trace, setup, factor, seed)

@@ -95,7 +95,7 @@ def test_draws_of_the_same_distribution_are_no_difference_beyond_noise(results):
         (0.5, 0.4, "hbm_hit_rate", "20.0% lower HBM hit rate"),
         (0.0, 0.4, "hit_rate", "higher hit rate"),
         (3.0, 3.0, "copies", "the same copies"),
-        (None, 3.0, "mean_reduction_pct", "no value mean reduction"),
+        (None, 3.0, "mean_reduction_pct", "no value"),
     ],
 )
 def test_words_cannot_be_misread(a, b, metric, words):

@@ -26,6 +26,7 @@ PUBLISHED = (Published("70b_h100x4", "btb", "all", 0.6, 1.5),)
 FILES = [
     "copies.parquet",
     "provenance.json",
+    "report.html",
     "requests.parquet",
     "scenario.toml",
     "summary.csv",

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from results_samples import COPY_BYTES, make_policy, make_replays, make_runs, make_setup, make_trace
+from results_samples import BLOCK_BYTES, COPIED_BLOCKS, make_policy, make_replays, make_runs, make_setup, make_trace
 
 from btbench.engine.run import TIERS
 from btbench.errors import UsageError
@@ -79,9 +79,10 @@ def test_a_run_of_another_length_is_our_fault_and_loud():
 
 def test_copies_are_listed_by_window_in_order():
     frame = copies_frame(TRACE, SETUP, BTB, RUNS)
-    assert " ".join(frame.columns) == "setup policy window request source target start_s ready_s used"
+    assert " ".join(frame.columns) == "setup policy window request source target start_s ready_s bytes used"
     assert frame["window"].to_list() == ["w0", "w0", "w1", "w1", "w2", "w2"]
     assert frame["target"].to_list() == [1, 2] * 3
+    assert frame["bytes"].to_list() == [2.5e9, 1.5e9] * 3
     assert frame["used"].to_list() == [True, False] * 3
 
 
@@ -113,7 +114,11 @@ def plain_summary(windows, runs):
     values |= {"replica_use_mean": fmean(use), "replica_use_min": min(use), "replica_use_max": max(use)}
     engine_s = sum(run.engine_s for run in runs)
     copies = 2 * len(runs)
-    values |= {"copies": copies, "copied_bytes": copies * COPY_BYTES, "unused_copies": copies // 2}
+    values |= {
+        "copies": copies,
+        "copied_bytes": sum(COPIED_BLOCKS) * BLOCK_BYTES * len(runs),
+        "unused_copies": copies // 2,
+    }
     return values | {"engine_s": engine_s, "requests_per_s": len(ttft) / engine_s}
 
 

@@ -6,8 +6,7 @@ Writing a result, as `btbench replay` does (nothing appears in the folder before
         for setup, policy, runs in replay_grid(...):
             writer.add(setup, policy, runs)
         result = writer.finish(scenario=name, scenario_toml=resolved, seed=42, command="btbench replay ...")
-        draw_charts(writer.folder)  # optional: charts/ and report.html beside the other files
-        write_report(writer.folder)
+        # optional: draw writer.folder / "charts", then write_report(writer.folder) once more, so that it shows them
 
 Showing it: `console.print(render_table(result, console.width))`, `markdown_table(result)`, and for `--format json|csv`
 `summary_json(result.rows, STABLE_METRICS)`, `summary_csv(result.rows, STABLE_METRICS)` (the same bytes for the same

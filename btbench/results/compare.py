@@ -66,7 +66,8 @@ class Change:
     def words(self) -> str:
         """The change of B against A in words that stand alone: 1.9x lower mean TTFT."""
         short = self.short_words
-        return short if self.is_noise else f"{short} {self.metric.words}"
+        alone = self.is_noise or self.difference is None
+        return short if alone else f"{short} {self.metric.words}"
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ COPY_SCHEMA = pl.Schema(
         "target": pl.Int64,  # replica it was copied to
         "start_s": pl.Float64,
         "ready_s": pl.Float64,
+        "bytes": pl.Float64,  # moved
         "used": pl.Boolean,  # a later request found it
     }
 )
@@ -158,6 +159,7 @@ def copies_frame(trace: Trace, setup: Setup, policy: Policy, runs: Sequence[Run]
                     "target": copies.target.astype(np.int64),
                     "start_s": copies.start_s,
                     "ready_s": copies.ready_s,
+                    "bytes": copies.blocks * run.block_bytes,
                     "used": copies.used,
                 },
                 schema=COPY_SCHEMA,

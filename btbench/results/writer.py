@@ -25,12 +25,13 @@ from btbench.results.provenance import (
     package_versions,
     this_machine,
 )
+from btbench.results.report import CHARTS, REPORT, write_report
 from btbench.results.requests import REQUEST_SCHEMA, copies_frame, pool_requests, request_frames
 from btbench.results.summary import Row, summarise, with_reductions
 from btbench.results.table import markdown_table
 from btbench.trace import Trace
 
-COPIES, CSV, TABLE, REPORT, CHARTS = "copies.parquet", "summary.csv", "table.md", "report.html", "charts"
+COPIES, CSV, TABLE = "copies.parquet", "summary.csv", "table.md"
 OUR_FILES = (REQUESTS, COPIES, SUMMARY, CSV, TABLE, SCENARIO, PROVENANCE, REPORT)
 CHART_SUFFIXES = (".png", ".svg", ".pdf", ".gif")
 _ASIDE = ".btbench-"  # what a run writes, in the folder, until it is whole
@@ -136,6 +137,7 @@ class ResultWriter:
         self._write(TABLE, markdown_table(result))
         self._write(CSV, summary_csv(result.rows))
         self._write(SUMMARY, summary_json(result.rows))
+        write_report(self.folder)
         return result
 
     def _write(self, name: str, text: str) -> None:

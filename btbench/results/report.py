@@ -1,0 +1,116 @@
+"""`report.html`: one file that holds a result, its charts, its scenario and where it comes from; needs no network."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import msgspec
+
+from btbench.results import numbers
+from btbench.results.files import SCENARIO, Result, load_result
+from btbench.results.sheets import Sheet, result_sheets
+from btbench.results.summary import ALL
+from btbench.results.table import headline
+
+REPORT, CHARTS = "report.html", "charts"
+_PICTURES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}  # the sharper form of a chart first
+
+
+def write_report(folder: Path) -> Path:
+    """Write `report.html` into a result folder, from the files that are there. Returns its path."""
+    result = load_result(folder)
+    scenario = folder / SCENARIO
+    page = Template((files("btbench.results") / "report_template.html").read_text(encoding="utf-8")).substitute(
+        title=escape(f"{result.name}: btbench"),
+        heading=escape(result.name),
+        about=escape(headline(result)),
+        findings="\n".join(f"<li>{escape(line)}</li>" for line in findings(result)),
+        tables="\n".join(_table(sheet) for sheet in result_sheets(result)),
+        charts=_charts(folder / CHARTS),
+        scenario=escape(scenario.read_text(encoding="utf-8") if scenario.is_file() else "not stored"),
+        provenance="\n".join(_provenance(result)),
+    )
+    file = folder / REPORT
+    aside = file.with_name(f"{REPORT}.part")
+    try:
+        aside.write_text(page, encoding="utf-8")
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)
+    return file
+
+
+def findings(result: Result) -> list[str]:
+    """What each policy does to mean TTFT against the baseline, a sentence each."""
+    lines = []
+    baseline = result.provenance.baseline or "the baseline"
+    for policy in result.policies:
+        rows = [row for row in result.rows if row.policy == policy and row.part == ALL]
+        reductions = sorted(row["mean_reduction_pct"] for row in rows if row["mean_reduction_pct"] is not None)
+        if not reductions:
+            continue
+        low, high = (numbers.percent(reductions[k]) for k in (0, -1))
+        span = low if low == high else f"{low} to {high}"
+        better = sum(reduction > 0 for reduction in reductions)
+        setups = f"{better} of {len(reductions)} setups" if len(reductions) > 1 else "1 setup"
+        if better == len(reductions):
+            lines.append(f"{policy} has a mean TTFT {span} lower than {baseline}, on {setups}.")
+        else:
+            lines.append(f"{policy} reduces mean TTFT against {baseline} by {span}; it is lower on {setups}.")
+    return lines
+
+
+def _table(sheet: Sheet) -> str:
+    names = [f'<th class="name" scope="col"><button>{escape(name)}</button></th>' for name in sheet.names]
+    heads = [f'<th scope="col"><button>{escape(column.name)}</button></th>' for column in sheet.columns]
+    rows = []
+    for group, lines in sheet.groups:
+        for line in lines:
+            cells = [f'<td class="name">{escape(name)}</td>' for name in (group, line.name)]
+            for cell in line.cells:
+                value = "" if cell.value is None else f' data-value="{cell.value!r}"'
+                cells.append(f'<td class="{cell.tone}"{value}>{escape(cell.text)}</td>')
+            rows.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        f'<section>\n<h2>{escape(sheet.title)}</h2>\n<div class="scroll"><table>\n<thead><tr>{"".join(names + heads)}'
+        f"</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table></div>\n"
+        f'<p class="note">{escape(sheet.note)}</p>\n</section>'
+    )
+
+
+def _charts(folder: Path) -> str:
+    """Every chart of the folder once, as a picture inside the page."""
+    pictures: dict[str, Path] = {}
+    for suffix in _PICTURES:
+        for path in sorted(folder.glob(f"*{suffix}")):
+            pictures.setdefault(path.stem, path)
+    figures = [_figure(stem, pictures[stem]) for stem in sorted(pictures)]
+    if not figures:
+        return ""
+    return f'<section>\n<h2>Charts</h2>\n<div class="charts">\n{chr(10).join(figures)}\n</div>\n</section>'
+
+
+def _figure(stem: str, path: Path) -> str:
+    words = stem.replace("_", " ").replace("-", " ")
+    data = base64.b64encode(path.read_bytes()).decode()
+    source = f"data:{_PICTURES[path.suffix]};base64,{data}"
+    return f'<figure><img alt="{escape(words)}" src="{source}"><figcaption>{escape(words)}</figcaption></figure>'
+
+
+def _provenance(result: Result) -> list[str]:
+    """Each field as a term and what is known of it."""
+    known = msgspec.to_builtins(result.provenance)
+    lines = []
+    for field in ("command", "seed", "baseline", "trace", "setups", "versions", "machine", "published_source"):
+        value = known[field]
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {item}" for key, item in value.items() if item not in ("", None))
+        elif field == "setups":
+            value = "; ".join(f"{s['setup']}: {s['replicas']} replicas of {s['model']}" for s in value)
+        if value not in ("", None):
+            lines.append(f"<dt>{escape(field.replace('_', ' '))}</dt><dd>{escape(str(value))}</dd>")
+    return lines
