@@ -82,5 +82,5 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def choose_by_types(function: Callable[..., Any]) -> Any:
     """Decorator of a chooser: given the types of its arguments, it returns the body compiled in place of `function`."""
-    options = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+    options: Any = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
     return extending.overload(function, jit_options=options, strict=False)

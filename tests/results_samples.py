@@ -78,7 +78,7 @@ def _make_run(trace: Trace, window: Window, replicas: int, slowness: float, rng:
         blocks=np.array(COPIED_BLOCKS, np.int32),
         used=np.array([True, False]),
     )
-    return Run(served, copies, BLOCK_BYTES, rng.uniform(1.0, 4.0, replicas), engine_s=0.001 * n)
+    return Run(served, copies, BLOCK_BYTES, prefill_s / 2, rng.uniform(1.0, 4.0, replicas), engine_s=0.001 * n)
 
 
 def make_replays(trace: Trace, slowness: dict[str, float], *setups: Setup) -> Iterator[tuple[Setup, Policy, list[Run]]]:

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from btbench.cluster.setup import ServingOptions, Setup
-from btbench.engine.pairs import dense_or_empty
 from btbench.engine.records import (
     COPY,
     PLACE,
@@ -24,6 +23,7 @@ from btbench.engine.records import (
 )
 from btbench.engine.workload import Workload
 from btbench.jit import read_only
+from btbench.pairs import dense_or_empty
 from btbench.policies.view import ClusterView, CopyOrders
 
 

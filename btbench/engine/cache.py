@@ -6,8 +6,9 @@ Blocks never leave RAM. So a run is on a replica whole or not at all, lies in th
 its front first: its state is one count (`ram_blocks`) and one place in the list.
 """
 
-from btbench.engine.pairs import find_pair
 from btbench.jit import inlined
+from btbench.lru import append_newest, unlink
+from btbench.pairs import find_pair
 from btbench.policies.bits import bit, has
 
 
@@ -40,33 +41,6 @@ def match_disk(cache, request):  # type: ignore[no-untyped-def]
             break
         blocks += run.blocks
     return blocks
-
-
-@inlined
-def append_newest(places, replica, place):  # type: ignore[no-untyped-def]
-    """Make a place that is in no list the most recently used one of a replica."""
-    places[place].older = replica.newest
-    places[place].newer = -1
-    if replica.newest >= 0:
-        places[replica.newest].newer = place
-    else:
-        replica.oldest = place
-    replica.newest = place
-
-
-@inlined
-def unlink(places, replica, place):  # type: ignore[no-untyped-def]
-    """Take a place out of a replica's list."""
-    older = places[place].older
-    newer = places[place].newer
-    if older >= 0:
-        places[older].newer = newer
-    else:
-        replica.oldest = newer
-    if newer >= 0:
-        places[newer].older = older
-    else:
-        replica.newest = older
 
 
 @inlined

@@ -72,9 +72,10 @@ def replay_workload(
     while True:
         draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
         state = allocate.new_state(work, idle, copy_room, copies_per_request)
+        view = allocate.view_of(work, state, costs)
         status, request, where = replay_requests(
-            policy.code, policy.kernel_parameters(), allocate.view_of(work, state, costs), costs, state, draws,
-            new_memory(policy, count), allocate.new_orders(count),
+            policy.code, policy.kernel_parameters(), view, costs, state, draws,
+            new_memory(policy, view), allocate.new_orders(count),
         )  # fmt: skip
         if status == OUT_OF_DRAWS:
             draw_room *= 2
@@ -91,6 +92,9 @@ def replay_workload(
         served=Served(*(np.ascontiguousarray(state.served[name]) for name in Served._fields)),
         copies=Copies(*(np.ascontiguousarray(flown[name]) for name in Copies._fields)),
         block_bytes=costs.block_bytes,
+        floor_ttft_s=costs.flops_per_token
+        * (work.requests.input_tokens - work.known_tokens)
+        / idle.prefill_flops.max(),
         busy_s=np.ascontiguousarray(state.replicas.busy_s),
         engine_s=engine_s,
     )

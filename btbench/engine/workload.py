@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from btbench.engine.pairs import dense_or_empty, find_pair
+from btbench.engine.floor import known_tokens
 from btbench.engine.records import REQUEST, Records
 from btbench.jit import kernel, read_only
+from btbench.pairs import dense_or_empty, find_pair
 from btbench.policies.parameters import BtbParameters
 from btbench.runs import join_runs
 from btbench.trace import Trace
@@ -24,6 +25,7 @@ class Workload(NamedTuple):
     path: npt.NDArray[np.int32]  # of each entry of run_list, the node of the prompt tree it leads to
     parent: npt.NDArray[np.int32]  # (nodes,) -1 at the top
     node_blocks: npt.NDArray[np.int32]  # (nodes,) blocks of a node's last run
+    known_tokens: npt.NDArray[np.int64]  # (N,) see `btbench.engine.floor`
 
 
 @kernel
@@ -158,7 +160,7 @@ def build_workload(trace: Trace, btb: BtbParameters) -> Workload:
     requests["prefix"] = prefix
     requests["prefix_runs"] = prefix_runs
     requests["burst"] = _detect_bursts(trace.arrival_s, prefix, len(parent), btb.threshold, float(btb.window_s))
-    return Workload(
-        read_only(requests).view(np.recarray),
-        *map(read_only, (packed.runs, packed.run_blocks, path, parent, node_blocks)),
-    )
+    records = read_only(requests).view(np.recarray)
+    runs, run_blocks = read_only(packed.runs), read_only(packed.run_blocks)
+    known = known_tokens(records, runs, run_blocks, trace.block_tokens)
+    return Workload(records, runs, run_blocks, *map(read_only, (path, parent, node_blocks, known)))

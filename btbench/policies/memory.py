@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from btbench.policies.registry import Policy
+from btbench.policies.tree import Tree, new_tree
+from btbench.policies.view import ClusterView
 
 
 class PaperMemory(NamedTuple):
@@ -26,11 +28,19 @@ class RouterMemory(NamedTuple):
     turn: npt.NDArray[np.int64]
     candidates: npt.NDArray[np.uint64]
     taken: npt.NDArray[np.bool_]
+    sglang: Tree
+    smg: Tree
 
 
-def new_memory(policy: Policy, replicas: int) -> PaperMemory | RouterMemory:
+def new_memory(policy: Policy, view: ClusterView) -> PaperMemory | RouterMemory:
     """Before the first request. Bundles of policies that take no part stay empty."""
+    replicas = len(view.load)
     common = (np.zeros(1, np.int64), np.zeros((replicas + 63) // 64, np.uint64), np.zeros(replicas, np.bool_))
+    kinds = {kind.name for kind in policy.kinds()}
     if all(kind.is_papers for kind in policy.kinds()):
         return PaperMemory(*common)
-    return RouterMemory(*common)
+    return RouterMemory(
+        *common,
+        sglang=new_tree(view, lanes=replicas if "sglang" in kinds else 0),
+        smg=new_tree(view, lanes=1 if "smg" in kinds else 0),
+    )

@@ -4,9 +4,9 @@ A scenario's `[policy.<name>]` table holds these keys. Ranges and meanings stand
 enforces the ones, and `btbench list policies` prints both.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 
@@ -27,11 +27,34 @@ class BtbParameters(NamedTuple):
     fallback: Annotated[str, Doc("the policy that routes all else, and bursts nobody holds yet")] = "cache_aware"
 
 
+class SglangParameters(NamedTuple):
+    """When a match counts, when the load does, and how large the router's tree may grow (SGLang's router)."""
+
+    version: Annotated[Literal["0.2.2", "0.2.4", "0.3.2"], Doc("the router's rules as of this release")] = "0.3.2"
+    cache_threshold: Annotated[float, Ge(0), Doc("share of the input that must match, above")] = 0.3
+    balance_abs_threshold: Annotated[float, Ge(0), Doc("requests in flight, fullest less emptiest replica")] = 64.0
+    balance_rel_threshold: Annotated[float, Ge(0), Doc("those of the fullest over those of the emptiest")] = 1.5
+    eviction_interval_s: Annotated[float, Gt(0), Doc("seconds between evictions")] = 60.0
+    max_tree_tokens: Annotated[float, Ge(0), Doc("tokens kept of each replica: 2^26 characters at 4 a token")] = 16.8e6
+    sub_block_match: Annotated[float, Ge(0), Le(1), Doc("how often a walk slips into a child by one character")] = 0.0
+
+
+class SmgParameters(NamedTuple):
+    """When a match counts, when a holder is too busy, and how large the router's tree may grow."""
+
+    cache_threshold: Annotated[float, Ge(0), Doc("share of the input that must match, above")] = 0.3
+    balance_abs_threshold: Annotated[float, Ge(0), Doc("requests in flight above the mean")] = 64.0
+    balance_rel_threshold: Annotated[float, Ge(0), Doc("those of the replica over the mean")] = 1.5
+    max_tree_tokens: Annotated[float, Ge(0), Doc("tokens kept in all")] = 16.8e6
+
+
 class Parameters(NamedTuple):
     """Parameters of all policies, as one value that every kernel of the chain is handed."""
 
     cache_aware: CacheAwareParameters = CacheAwareParameters()
     btb: BtbParameters = BtbParameters()
+    sglang: SglangParameters = SglangParameters()
+    smg: SmgParameters = SmgParameters()
 
 
 DEFAULT_PARAMETERS = Parameters()

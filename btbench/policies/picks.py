@@ -7,6 +7,16 @@ from btbench.policies.bits import NONE, ONE
 
 
 @inlined
+def next_output(draws):  # type: ignore[no-untyped-def]
+    """The next 32-bit output, as an integer; 0 once they have run out, as with `choose`."""
+    if draws.used[0] >= len(draws.outputs):
+        draws.used[0] = len(draws.outputs) + 1
+        return np.int64(0)
+    draws.used[0] += 1
+    return np.int64(draws.outputs[draws.used[0] - 1])
+
+
+@inlined
 def choose(draws, n):  # type: ignore[no-untyped-def]
     """An index below n, consuming outputs as CPython's `random.Random.choice` over n items does (also for n = 1).
 
@@ -67,6 +77,39 @@ def pick_least_loaded_of(load, candidates, draws):  # type: ignore[no-untyped-de
         r = 64 * word
         while bits != NONE:
             if bits & ONE != NONE and load[r] == least:
+                if rank == 0:
+                    return r
+                rank -= 1
+            bits >>= ONE
+            r += 1
+    return 0
+
+
+@inlined
+def first_least_loaded(load):  # type: ignore[no-untyped-def]
+    """The least loaded of all replicas, the first in order on ties; draws nothing."""
+    least = 0
+    for r in range(1, len(load)):
+        if load[r] < load[least]:
+            least = r
+    return least
+
+
+@inlined
+def pick_of(candidates, draws):  # type: ignore[no-untyped-def]
+    """Any of the replicas whose bit is set in `candidates` (at least one is), uniformly."""
+    count = 0
+    for word in range(len(candidates)):
+        bits = candidates[word]
+        while bits != NONE:
+            count += 1
+            bits &= bits - ONE
+    rank = choose(draws, count)
+    for word in range(len(candidates)):
+        bits = candidates[word]
+        r = 64 * word
+        while bits != NONE:
+            if bits & ONE != NONE:
                 if rank == 0:
                     return r
                 rank -= 1

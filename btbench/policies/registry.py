@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from btbench.policies.parameters import DEFAULT_PARAMETERS, Parameters
 
@@ -43,6 +43,18 @@ KINDS = (
     Kind("round_robin", "each replica in turn, the second one first", _PAPER, is_papers=True),
     Kind("random", "any replica, uniformly", _PAPER, is_papers=True),
     Kind("power_of_two", "the less loaded of two drawn at random", "Mitzenmacher (2001)"),
+    Kind(
+        "sglang",
+        "the remembered owner of the matched prefix; least loaded where little matches or the load is out of balance",
+        "sgl-project/sglang, sgl-router 0.2.2, 0.2.4, 0.3.2",
+        ("sglang",),
+    ),
+    Kind(
+        "smg",
+        "the least loaded holder of the matched prefix, unless it is far above the mean",
+        "sgl-project, smg, August 2026",
+        ("smg",),
+    ),
 )
 
 NAMES = tuple(kind.name for kind in KINDS)
@@ -85,5 +97,11 @@ class Policy:
 
 
 def _typed(table: Any) -> Any:
-    casts = {**get_type_hints(type(table)), "fallback": NAMES.index}
-    return type(table)(*(casts[name](value) for name, value in zip(table._fields, table, strict=True)))
+    hints = get_type_hints(type(table))
+    return type(table)(*(_cast(hints[name], value) for name, value in zip(table._fields, table, strict=True)))
+
+
+def _cast(hint: Any, value: Any) -> Any:
+    if get_origin(hint) is Literal:
+        return get_args(hint).index(value)
+    return NAMES.index(value) if hint is str else hint(value)

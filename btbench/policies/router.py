@@ -11,8 +11,10 @@ from btbench.policies.memory import PaperMemory
 from btbench.policies.power_of_two import route_power_of_two
 from btbench.policies.random import route_random
 from btbench.policies.round_robin import route_round_robin
+from btbench.policies.sglang import route_sglang
+from btbench.policies.smg import route_smg
 
-LEAST_LOAD, CACHE_AWARE, BTB, ROUND_ROBIN, RANDOM, POWER_OF_TWO = range(6)
+LEAST_LOAD, CACHE_AWARE, BTB, ROUND_ROBIN, RANDOM, POWER_OF_TWO, SGLANG, SMG = range(8)
 
 
 @inlined
@@ -42,7 +44,11 @@ def route_any(code, view, i, parameters, memory, draws, orders):  # type: ignore
         code = parameters.btb.fallback
     if code <= RANDOM:
         return route_paper(code, view, i, parameters, memory, draws, orders)
-    return route_power_of_two(view, draws)
+    if code == POWER_OF_TWO:
+        return route_power_of_two(view, draws)
+    if code == SGLANG:
+        return route_sglang(view, i, parameters.sglang, memory.sglang, draws)
+    return route_smg(view, i, parameters.smg, memory.smg, draws)
 
 
 def route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
