@@ -11,13 +11,14 @@ import typer
 from typer.core import TyperGroup
 
 from btbench import __version__
-from btbench.cli import compare, fetch, list_command, plot, replay, traces
+from btbench.cli import analyze_trace, compare, fetch, list_command, plot, replay, traces
 from btbench.cli.console import print_error, stderr
 from btbench.cli.options import DEBUG
 from btbench.errors import BtbenchError
 
 COMMANDS = (
     ("replay", replay.replay),
+    ("analyze-trace", analyze_trace.analyze_trace),
     ("compare", compare.compare),
     ("plot", plot.plot),
     ("list", list_command.list_names),

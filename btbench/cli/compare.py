@@ -49,7 +49,7 @@ def compare(
 
     \b
     A gate is POLICY.METRIC, one of > >= < <=, and a change or a value:
-      btb.mean_ttft_s > +5%    fails where it is more than 5 % above the first result's
+      btb.mean_ttft_s > +5%    more than 5 % above the first result's
       btb.p95_ttft_s > 4.8     fails where it is above 4.8 s
 
     \b

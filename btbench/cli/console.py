@@ -29,10 +29,15 @@ def stdout() -> "Console":
     """The console for results. Not as wide as some terminal that happens to be near when it is written to a file."""
     from rich.console import Console
 
-    if sys.stdout.isatty():
-        return Console(highlight=False, markup=False)
-    columns = os.environ.get("COLUMNS", "")
-    return Console(width=int(columns) if columns.isdigit() and int(columns) else 80, highlight=False, markup=False)
+    class Stdout(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # to where all of them are caught
+
+    width = None
+    if not sys.stdout.isatty():
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdigit() and int(columns) else 80
+    return Stdout(width=width, highlight=False, markup=False)
 
 
 def say(text: str, label: str = "", style: str = "") -> None:

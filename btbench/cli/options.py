@@ -18,6 +18,42 @@ class Format(StrEnum):
     csv = "csv"
 
 
+class TimeUnit(StrEnum):
+    """Units of a time column."""
+
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
+
+
+class Tie(StrEnum):
+    """What becomes of equal times."""
+
+    row = "row"
+    spread = "spread"
+
+
+def reading(
+    trace_format: str | None,
+    block_tokens: int | None,
+    time_unit: TimeUnit | None,
+    tie: Tie | None,
+    default_output: int | None,
+    skip_bad_rows: bool,
+) -> dict[str, str | int | bool]:
+    """The keys of `[trace]` that these options set."""
+    keys = {
+        "format": trace_format,
+        "block_tokens": block_tokens,
+        "time_unit": time_unit and time_unit.value,
+        "tie": tie and tie.value,
+        "default_output_tokens": default_output,
+        "skip_bad_rows": skip_bad_rows or None,
+    }
+    return {key: value for key, value in keys.items() if value is not None}
+
+
 def _remember(context: typer.Context, debug: bool) -> bool:
     context.meta[DEBUG] = debug
     return debug
@@ -31,4 +67,21 @@ JobsOption = Annotated[
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="Another seed for the draws.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a result that is there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes, bar or timing on stderr.")]
+# How a trace file is to be read, where it does not tell
+FormatOfTraceOption = Annotated[
+    str | None, typer.Option("--trace-format", metavar="NAME", help="Read the trace as this format.")
+]
+BlockTokensOption = Annotated[
+    int | None, typer.Option("--block-tokens", min=1, metavar="N", help="Tokens of a prefix block of the trace.")
+]
+TimeUnitOption = Annotated[TimeUnit | None, typer.Option("--time-unit", help="Unit of the trace's times.")]
+TieOption = Annotated[
+    Tie | None, typer.Option("--tie", help="Equal times: in row order, or spread evenly over the clock's tick.")
+]
+DefaultOutputOption = Annotated[
+    int | None,
+    typer.Option("--default-output", min=1, metavar="N", help="Output tokens of rows that do not tell theirs."),
+]
+SkipBadRowsOption = Annotated[bool, typer.Option("--skip-bad-rows", help="Drop and count rows that cannot be read.")]
+
 DebugOption = Annotated[bool, typer.Option("--debug", callback=_remember, help="Show the traceback of an error.")]

@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,54 +12,66 @@ import typer
 
 from btbench.cli.console import note, progress_bar, say, stdout
 from btbench.cli.options import (
+    BlockTokensOption,
     DebugOption,
+    DefaultOutputOption,
     ForceOption,
     Format,
+    FormatOfTraceOption,
     FormatOption,
     JobsOption,
     OutOption,
     QuietOption,
     SeedOption,
+    SkipBadRowsOption,
+    TieOption,
+    TimeUnitOption,
+    reading,
 )
 
 if TYPE_CHECKING:
+    from btbench.policies.registry import Policy
     from btbench.progress import Progress
     from btbench.results.files import Result
     from btbench.scenario import Scenario
     from btbench.trace import Trace
 
 
+ScenarioArgument = Annotated[str, typer.Argument(help="A built-in scenario (`btbench list scenarios`) or a TOML file.")]
+TraceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--trace", "-t", help="Replay this trace instead: a file, - for stdin, a name of `btbench traces`, hf:…"
+    ),
+]
+SetupOption = Annotated[
+    list[str] | None,
+    typer.Option("--setup", "-s", metavar="NAME", help="Only this setup: of the scenario or the paper. Repeatable."),
+]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option("--policy", "-p", metavar="NAME", help="Only this policy: of the scenario or built in. Repeatable."),
+]
+NoChartsOption = Annotated[bool, typer.Option("--no-charts", help="Write no charts.")]
+
+
 def replay(
-    scenario: Annotated[
-        str, typer.Argument(help="A built-in scenario (`btbench list scenarios`) or a TOML file.")
-    ] = "default",
-    trace: Annotated[
-        str | None,
-        typer.Option(
-            "--trace", "-t", help="Replay this trace instead: a file, - for stdin, a catalogue name, hf:owner/repo."
-        ),
-    ] = None,
-    setup: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--setup",
-            "-s",
-            metavar="NAME",
-            help="Only this setup of the scenario, or one of the paper's six. Repeatable.",
-        ),
-    ] = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy", "-p", metavar="NAME", help="Only this policy, of the scenario or built in. Repeatable."
-        ),
-    ] = None,
+    scenario: ScenarioArgument = "default",
+    trace: TraceOption = None,
+    setup: SetupOption = None,
+    policy: PolicyOption = None,
+    trace_format: FormatOfTraceOption = None,
+    block_tokens: BlockTokensOption = None,
+    time_unit: TimeUnitOption = None,
+    tie: TieOption = None,
+    default_output: DefaultOutputOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
     out: OutOption = None,
     format: FormatOption = Format.table,
     jobs: JobsOption = None,
     seed: SeedOption = None,
     force: ForceOption = False,
-    no_charts: Annotated[bool, typer.Option("--no-charts", help="Write no charts.")] = False,
+    no_charts: NoChartsOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -77,7 +89,9 @@ def replay(
     from btbench.results.writer import check_output
     from btbench.scenario import Overrides, load_scenario
 
-    asked = load_scenario(scenario, Overrides(trace, tuple(setup or ()), tuple(policy or ()), seed))
+    how_to_read = reading(trace_format, block_tokens, time_unit, tie, default_output, skip_bad_rows)
+    overrides = Overrides(trace, tuple(setup or ()), tuple(policy or ()), seed, how_to_read)
+    asked = load_scenario(scenario, overrides)
     folder = out or Path("results", asked.name)
     check_output(folder, force)
     tell = (lambda text: None) if quiet else note
@@ -120,6 +134,8 @@ def _replay(
             published=[Published(**asdict(row)) for row in asked.published],
             published_source=asked.published_source,
         )
+    for text in _idle(result, asked.policies, trace.block_tokens):
+        tell(text)
     took_s = time.perf_counter() - started
     replayed = len(trace) * len(asked.setups) * len(asked.policies)
     engine_s = sum(float(row["engine_s"] or 0) for row in result.rows if row.part == "all")
@@ -130,10 +146,21 @@ def _replay(
 def _oddities(trace: "Trace") -> list[str]:
     """What the trace holds that a reader should know of."""
     odd = [
-        f"{trace.name}: {odd.kind}: {odd.count:,} rows, first in row {odd.first_row:,}: {odd.handling}"
+        f"{odd.kind}: {odd.count:,} row{'s'[: odd.count != 1]}, first row {odd.first_row:,}; {odd.handling}"
         for odd in trace.oddities
     ]
-    return [*odd, *(f"{trace.name}: {text}" for text in trace.notes)]
+    return [f"{trace.name}: {text}" for text in (*odd, *trace.notes)]
+
+
+def _idle(result: "Result", policies: Sequence["Policy"], block_tokens: int) -> list[str]:
+    """Policies that were to copy but never did, and so say little about copying."""
+    idle = []
+    for policy in policies:
+        if policy.kind == "btb" and not any(row["copies"] for row in result.rows if row.policy == policy.name):
+            blocks = policy.for_blocks(block_tokens).parameters.btb.prefix_blocks
+            tokens = blocks * block_tokens
+            idle.append(f"{policy.name} made no copies; its prefix of {blocks:,} blocks is {tokens:,} tokens here")
+    return idle
 
 
 def _print(result: "Result", format: Format) -> None:

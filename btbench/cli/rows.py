@@ -51,7 +51,7 @@ def in_words(key: str, value: Value) -> str:
         return f"{value / 1e12:,.0f} TFLOP/s"
     if key.endswith("params"):
         return f"{value / 1e9:,.4g}e9"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"
 
 
 def _markdown(rows: Rows) -> str:

@@ -2,8 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ class Overrides:
     setups: tuple[str, ...] = ()  # these alone: of the scenario, or the paper's six
     policies: tuple[str, ...] = ()  # these alone: of the scenario, or built in
     seed: int | None = None
+    reading: Mapping[str, str | int | bool] = field(default_factory=dict)  # keys of [trace]: how its file is read
 
 
 def scenario_files() -> dict[str, Path]:
@@ -119,7 +120,9 @@ def _override(scenario: Scenario, overrides: Overrides, known_policies: dict[str
         published=tuple(row for row in scenario.published if row.setup in names[0] and row.policy in names[1]),
         notes=tuple(notes),
     )
-    return scenario if overrides.trace is None else _with_trace(scenario, overrides.trace)
+    if overrides.trace is not None:
+        scenario = _with_trace(scenario, overrides.trace)
+    return _with_reading(scenario, overrides.reading)
 
 
 def _pick(wanted: tuple[str, ...], known: dict[str, T], noun: str) -> tuple[T, ...]:
@@ -144,6 +147,15 @@ def _with_trace(scenario: Scenario, source: str) -> Scenario:
         published_source="",
         folder=Path(),
     )
+
+
+def _with_reading(scenario: Scenario, reading: Mapping[str, str | int | bool]) -> Scenario:
+    if reading and scenario.trace.source == "generated":
+        raise UsageError(
+            f"{', '.join(reading)}: says how a file is read, but {scenario.name} generates its trace",
+            "Name a trace with --trace, or change [trace.generator] of the scenario.",
+        )
+    return replace(scenario, trace=scenario.trace.model_copy(update=dict(reading)))
 
 
 def trace_stem(source: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import ValidationError, create_model
 from typing_extensions import Doc
@@ -25,6 +25,9 @@ def policy_table(kind: Kind, is_variant: bool = False) -> type[Strict]:
         own = get_type_hints(Parameters)[kind.name]
         hints = get_type_hints(own, include_extras=True)
         keys |= {key: (hints[key], default) for key, default in own._field_defaults.items()}
+    if "fallback" in keys:
+        others = tuple(name for name in NAMES if name != kind.name)
+        keys["fallback"] = (Annotated[Literal[others], *hints["fallback"].__metadata__], keys["fallback"][1])
     if "prefix_blocks" in keys:
         keys["prefix_tokens"] = (Annotated[Count | None, Doc("Y in tokens, instead of prefix_blocks")], None)
     return create_model(kind.name, __base__=Strict, **keys)
@@ -74,16 +77,26 @@ def resolve_policies(tables: dict[str, dict[str, Any]]) -> dict[str, Policy]:
 
 
 def _policy(name: str, kind: Kind, tables: dict[str, dict[str, Any]]) -> Policy:
-    given = {group: _values(_KINDS[group], tables.get(group, {})) for group in kind.parameters}
-    own = given.get(kind.name, {})
+    own = _values(kind, tables.get(kind.name, {}))
     if name != kind.name:
         for key, value in _values(kind, tables[name]).items():
             own.pop(_RIVALS.get(key, key), None)
             own[key] = value
     prefix_tokens = own.pop("prefix_tokens", None)
-    defaults = Parameters()
-    groups = {group: getattr(defaults, group)._replace(**values) for group, values in given.items()}
-    return Policy(name, kind.name, defaults._replace(**groups), prefix_tokens)
+    parameters = _with(Parameters(), kind.name, own)
+    for group in _groups(Policy(name, kind.name, parameters)):
+        if group != kind.name:
+            parameters = _with(parameters, group, _values(_KINDS[group], tables.get(group, {})))
+    return Policy(name, kind.name, parameters, prefix_tokens)
+
+
+def _groups(policy: Policy) -> list[str]:
+    """The fields of `Parameters` that a policy reads: its own, and those of the policy it falls back to."""
+    return list(dict.fromkeys(group for kind in policy.kinds() for group in kind.parameters))
+
+
+def _with(parameters: Parameters, group: str, values: dict[str, Any]) -> Parameters:
+    return parameters._replace(**{group: getattr(parameters, group)._replace(**values)}) if values else parameters
 
 
 def _values(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +110,7 @@ def policy_tables(policies: Iterable[Policy]) -> dict[str, dict[str, Any]]:
     for policy in policies:
         variant = {} if policy.name == policy.kind else {"base": policy.kind}
         tables |= {policy.name: variant} if variant else {}
-        for group in _KINDS[policy.kind].parameters:
+        for group in _groups(policy):
             values = getattr(policy.parameters, group)._asdict()
             if group != policy.kind:  # one it falls back to
                 tables[group] = values

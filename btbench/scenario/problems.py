@@ -3,7 +3,7 @@
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
@@ -52,6 +52,9 @@ def explain(error: ValidationError, table: type[BaseModel], data: Any, prefix: K
             case "missing":
                 path = (*path, str(detail["loc"][len(path)]))
                 problem = Problem(prefix + path, " is missing", f"Allowed: {allowed(_annotation(table, path))}.")
+            case "literal_error" if get_origin(names := _plain(_annotation(table, path))) is Literal:
+                hint = nearest(str(value), list(get_args(names)))
+                problem = Problem(prefix + path, f" = {format_value(value)} is not allowed", hint)
             case "value_error":
                 problem = Problem(prefix + path, f": {detail['ctx']['error']}")
             case _:

@@ -20,7 +20,7 @@ def format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{format_key(key)} = {format_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):
-        if value and isinstance(value[0], Mapping):
+        if _is_tables(value):
             return "[\n" + "".join(f"  {format_value(item)},\n" for item in value) + "]"
         return "[" + ", ".join(map(format_value, value)) + "]"
     return str(value)
@@ -37,12 +37,16 @@ def _blocks(table: Mapping[str, Any], name: str) -> list[str]:
         path = f"{name}.{format_key(key)}" if name else format_key(key)
         if isinstance(value, Mapping):
             inner += _blocks(value, path)
-        elif not name and isinstance(value, list) and value and isinstance(value[0], Mapping):
+        elif not name and _is_tables(value):
             inner += [f"[[{path}]]\n{_lines(item)}" for item in value]
         else:
             values.append(f"{format_key(key)} = {format_value(value)}")
     heading = [f"[{name}]"] if name and (values or not inner) else []
     return (["\n".join(heading + values)] if heading or values else []) + inner
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
 def _lines(table: Mapping[str, Any]) -> str:
