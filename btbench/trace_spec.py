@@ -55,6 +55,9 @@ class GeneratorSpec(Strict):
     background_prefix_tokens: Count = 2_048
     background_output_tokens: Count = 1
     block_tokens: Count = 256
+    base: str | None = None  # a trace that windows of consecutive rows are taken from, as [trace] source, or "art-like"
+    base_windows: Annotated[int, Field(ge=0)] = 0
+    base_rows: Count = 1000  # of each
 
 
 class TraceSpec(Strict):

@@ -156,6 +156,63 @@ def test_nothing_to_generate_is_an_error():
         generate_trace(GeneratorSpec(windows=1_000_000, burst_size=1_000_000))
 
 
+BASE_ROWS = [
+    {"arrival_s": 3.0 + i / 4, "input_length": 300 + i, "output_length": 1 + i % 3, "hash_ids": [f"p{i % 2}", f"q{i}"]}
+    for i in range(40)
+]
+
+
+@pytest.fixture
+def base_file(tmp_path):
+    path = tmp_path / "base.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in BASE_ROWS))
+    return path
+
+
+SMALL = {"bursts": 2, "burst_size": 3, "decoys": 4, "windows": 8, "prefix_tokens": 512}
+
+
+@pytest.mark.parametrize("split", ["all", "train", "test"])
+def test_base_windows_stand_beside_the_synthetic_ones(base_file, split):
+    alone = generate_trace(GeneratorSpec(**SMALL, split=split))
+    spec = GeneratorSpec(**SMALL, split=split, base=base_file.name, base_windows=4, base_rows=10)
+    both = generate_trace(spec, base_file.parent)
+    synthetic = [w for w in both.windows if w.label == "synthetic"]
+    assert tuple(synthetic) == alone.windows
+    n = len(alone)
+    assert both.arrival_s[:n].tolist() == alone.arrival_s.tolist()
+    assert both.runs[: len(alone.runs)].tolist() == alone.runs.tolist()
+    others = [w for w in both.windows if w.label == "base"]
+    assert len(others) == {"all": 4, "train": 1, "test": 3}[split]
+    for window in others:
+        part = both.window(window)
+        first = int(part.input_tokens[0]) - 300
+        rows = BASE_ROWS[first : first + 10]
+        assert part.input_tokens.tolist() == [row["input_length"] for row in rows]
+        assert part.output_tokens.tolist() == [row["output_length"] for row in rows]
+        assert part.arrival_s.tolist() == [row["arrival_s"] - rows[0]["arrival_s"] for row in rows]
+        assert part.prompt_blocks().tolist() == [2] * 10
+        parity = [run[0] for run in run_chains(part)]
+        assert len(set(parity[::2])) == len(set(parity[1::2])) == 1
+        assert parity[0] != parity[1]
+    assert not set(both.runs[: len(alone.runs)].tolist()) & set(both.runs[len(alone.runs) :].tolist())
+
+
+def test_a_base_that_does_not_fit_is_an_error(base_file):
+    with pytest.raises(TraceError, match="has 40 rows"):
+        generate_trace(GeneratorSpec(**SMALL, base=base_file.name, base_windows=1, base_rows=41), base_file.parent)
+    with pytest.raises(TraceError, match="blocks of 256 tokens"):
+        generate_trace(GeneratorSpec(**SMALL, base="art-like", base_windows=1, block_tokens=512))
+
+
+def test_art_like_windows_are_labelled_so():
+    trace = generate_trace(GeneratorSpec(**SMALL, split="test", base="art-like", base_windows=4, base_rows=100))
+    assert [w.name for w in trace.windows if w.label == "art-like"] == [
+        f"art-like_{i:05d}" for i in range(4) if f"art-like_{i:05d}" in {w.name for w in trace.windows}
+    ]
+    assert [w.stop - w.start for w in trace.windows if w.label == "art-like"] == [100] * 3
+
+
 def test_equals_the_recorded_window():
     folder = os.environ.get("BTBENCH_CONFORMANCE")
     if not folder:

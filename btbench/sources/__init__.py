@@ -15,6 +15,10 @@ def open_trace(spec: TraceSpec, base: Path, *, seed: int, progress: Progress = s
     `base` is the folder that a relative path is relative to; `seed` draws what a format leaves to be invented (session
     starts). Raises TraceError, ScenarioError (windows that do not fit) or NetworkError.
     """
+    import numpy as np
+
+    from btbench.sources import art_like
+    from btbench.sources.packing import Whole
     from btbench.sources.reader import read_whole
     from btbench.sources.resolve import locate
     from btbench.sources.settle import settle
@@ -23,7 +27,10 @@ def open_trace(spec: TraceSpec, base: Path, *, seed: int, progress: Progress = s
     if spec.source == "generated":
         from btbench.sources.generator import generate_trace
 
-        return generate_trace(spec.generator or GeneratorSpec()).scaled(spec.arrival_scale)
+        return generate_trace(spec.generator or GeneratorSpec(), base, progress).scaled(spec.arrival_scale)
+    if spec.source == art_like.NAME:
+        made = art_like.art_like_trace(seed=(spec.generator or GeneratorSpec(seed=1)).seed)
+        return settle(Whole(made, np.arange(1, len(made) + 1)), spec)
     located = locate(spec.source, base, progress, spec.windows)
     if located.windows is not None:
         spec = spec.model_copy(update={"windows": located.windows})

@@ -126,6 +126,11 @@ FORMATS = (
 NAMES = list(dict.fromkeys(f.name for f in FORMATS))
 
 
+def block_tokens_of(name: str) -> int | None:
+    """Tokens of a block of a format, where it tells."""
+    return next((f.block_tokens for f in FORMATS if f.name == name), None)
+
+
 def check_format_name(name: str) -> None:
     """Raises TraceError where no format is called so."""
     if name not in NAMES:

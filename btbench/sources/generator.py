@@ -3,23 +3,29 @@
 A window holds jobs. A burst is a job whose requests share a long prefix and arrive evenly over its span; a
 decoy is a job of one or few requests, so that a repeated prefix alone proves nothing; a background request is
 a job of its own. All draws come from one `random.Random(seed)`: per window the jitter of each burst, the start of
-each decoy, the arrival of each background request.
+each decoy, the arrival of each background request. Windows of a base trace, whole rows from random places, stand
+beside them; their draws come from a stream of their own.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from btbench.errors import TraceError
+from btbench.progress import Progress, silent
 from btbench.runs import join_runs
+from btbench.sources import art_like
+from btbench.sources.digests import content_digest
+from btbench.sources.windows import Cut, take_cuts
 from btbench.trace import Trace, Window
-from btbench.trace_spec import GeneratorSpec
+from btbench.trace_spec import GeneratorSpec, TraceSpec
 
 LABEL = "synthetic"
 MOST_ROWS = 2**31  # ids of jobs and runs are 32-bit
@@ -139,16 +145,122 @@ def train_windows(windows: int) -> int:
     return max(min(1, windows - 1), windows // 4)
 
 
-def generate_trace(spec: GeneratorSpec) -> Trace:
-    """The windows of `spec.split` as a packed trace. Raises TraceError where it would be empty."""
+class BaseWindow(NamedTuple):
+    """Consecutive rows of the base trace, in arrival order."""
+
+    name: str
+    number: int
+    cut: Cut
+
+
+def base_trace(spec: GeneratorSpec, folder: Path, progress: Progress = silent) -> Trace:
+    """The trace that base windows are taken from. Raises TraceError where it does not go with the synthetic windows."""
+    assert spec.base is not None
+    if spec.base == art_like.NAME:
+        base, told = art_like.art_like_trace(seed=spec.seed % 2**32), art_like.BLOCK_TOKENS
+    else:
+        from btbench.sources import open_trace
+        from btbench.sources.formats import block_tokens_of
+
+        asked = TraceSpec(source=spec.base, block_tokens=spec.block_tokens)
+        base = open_trace(asked, folder, seed=spec.seed, progress=progress)
+        told = block_tokens_of(base.format) or spec.block_tokens
+    if told != spec.block_tokens:
+        raise TraceError(
+            f"{spec.base} has blocks of {told} tokens, the synthetic windows of {spec.block_tokens}",
+            f"Set block_tokens of the generator to {told}.",
+        )
+    if len(base.windows) > 1:
+        raise TraceError(
+            f"{spec.base} is made of {len(base.windows)} windows, which do not go on from one to the next",
+            "A base is one long trace.",
+        )
+    return base
+
+
+def label_of(base: Trace) -> str:
+    """The label of the base's windows."""
+    return "art" if base.format == "art" else base.name
+
+
+def draw_base_windows(spec: GeneratorSpec, total: int, label: str) -> tuple[list[BaseWindow], dict[str, list[int]]]:
+    """Windows from random places of a base of `total` rows, and the positions of those of each split, sorted.
+
+    Raises TraceError where the base is shorter than a window.
+    """
+    if total < spec.base_rows:
+        raise TraceError(
+            f"a base window of {spec.base_rows} rows, but {spec.base} has {total} rows",
+            f"Allowed: base_rows of at most {total}.",
+        )
+    rng = random.Random(f"base windows {spec.seed}")
+    windows = []
+    for number in range(spec.base_windows):
+        start = rng.randrange(total - spec.base_rows + 1)
+        windows.append(BaseWindow(f"{label}_{number:05d}", number, Cut(start, start + spec.base_rows)))
+    order = list(range(spec.base_windows))
+    rng.shuffle(order)
+    train = train_windows(spec.base_windows)
+    return windows, {"all": sorted(order), "train": sorted(order[:train]), "test": sorted(order[train:])}
+
+
+def generate_trace(spec: GeneratorSpec, folder: Path = Path(), progress: Progress = silent) -> Trace:
+    """The windows of `spec.split` as a packed trace, synthetic ones first; `base` is relative to `folder`.
+
+    Raises TraceError where it would be empty, or where the base cannot be had.
+    """
     layout = Layout.of(spec)
     windows, splits = draw_windows(spec, layout)
     chosen = [windows[i] for i in splits[spec.split]]
-    if not chosen:
+    parts = [_synthetic_trace(spec, layout, chosen)] if chosen else []
+    if spec.base is not None and spec.base_windows:
+        base = base_trace(spec, folder, progress)
+        taken, base_splits = draw_base_windows(spec, len(base), label_of(base))
+        taken = [taken[i] for i in base_splits[spec.split]]
+        if taken:
+            part = take_cuts(base, [window.cut for window in taken])
+            named = zip(part.windows, taken, strict=True)
+            parts.append(
+                part.with_changes(
+                    windows=tuple(replace(w, name=b.name, label=label_of(base)) for w, b in named),
+                    session=None,
+                    user=None,
+                )
+            )
+    if not parts:
         raise TraceError(
             f"split {spec.split!r} of {spec.windows} generated window is empty",
             "Allowed: more windows, or split 'all'.",
         )
+    trace = _side_by_side(parts).with_changes(
+        name="generated", format="generated", source="generated", block_tokens=spec.block_tokens
+    )
+    return trace.with_changes(digest=content_digest(trace))
+
+
+def _side_by_side(parts: list[Trace]) -> Trace:
+    """The windows of several traces as one; they share no prefixes."""
+    runs = np.cumsum([0, *(len(part.run_blocks) for part in parts)])
+    rows = np.cumsum([0, *map(len, parts)])
+    places = np.cumsum([0, *(len(part.runs) for part in parts)])
+    return parts[0].with_changes(
+        arrival_s=np.concatenate([part.arrival_s for part in parts]),
+        input_tokens=np.concatenate([part.input_tokens for part in parts]),
+        output_tokens=np.concatenate([part.output_tokens for part in parts]),
+        run_offsets=np.concatenate([[0], *(p.run_offsets[1:] + at for p, at in zip(parts, places, strict=False))]),
+        runs=np.concatenate([p.runs + np.int32(at) for p, at in zip(parts, runs, strict=False)]),
+        run_blocks=np.concatenate([part.run_blocks for part in parts]),
+        tail_blocks=np.concatenate([part.tail_blocks for part in parts]),
+        windows=tuple(
+            replace(window, start=int(window.start + at), stop=int(window.stop + at))
+            for part, at in zip(parts, rows, strict=False)
+            for window in part.windows
+        ),
+    )
+
+
+def _synthetic_trace(spec: GeneratorSpec, layout: Layout, chosen: list[SyntheticWindow]) -> Trace:
+    """Synthetic windows, packed."""
     rows = np.concatenate([window.row for window in chosen])
     job = layout.job[rows]
     prefix_blocks = np.array([j.prefix_blocks for j in layout.jobs], np.int32)
@@ -158,7 +270,7 @@ def generate_trace(spec: GeneratorSpec) -> Trace:
     # one symbol stands for the whole prefix of a job of a window
     symbols = (job + np.repeat(np.arange(len(chosen)) * len(layout.jobs), size)).astype(np.int32)
     packed = join_runs(symbols, np.arange(len(rows) + 1), np.tile(prefix_blocks, len(chosen)), suffix_blocks[job])
-    trace = Trace(
+    return Trace(
         name="generated",
         block_tokens=spec.block_tokens,
         arrival_s=np.concatenate([window.arrival_s for window in chosen]),
@@ -169,24 +281,4 @@ def generate_trace(spec: GeneratorSpec) -> Trace:
         run_blocks=packed.run_blocks,
         tail_blocks=packed.tail_blocks,
         windows=tuple(Window(w.name, LABEL, k * size, (k + 1) * size) for k, w in enumerate(chosen)),
-        format="generated",
-        source="generated",
     )
-    return trace.with_changes(digest=content_digest(trace))
-
-
-def content_digest(trace: Trace) -> str:
-    """Digest of a trace that was read from no file: of its arrays and windows."""
-    digest = xxhash.xxh3_128()
-    for array in (
-        trace.arrival_s,
-        trace.input_tokens,
-        trace.output_tokens,
-        trace.run_offsets,
-        trace.runs,
-        trace.run_blocks,
-        trace.tail_blocks,
-    ):
-        digest.update(np.ascontiguousarray(array).data)
-    digest.update(repr((trace.block_tokens, trace.windows)).encode())
-    return f"xxh3_128:{digest.hexdigest()}"
