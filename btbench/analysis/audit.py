@@ -85,6 +85,7 @@ class TraceAnalysis:
     arrivals: Arrivals | None
     arrivals_why: str | None
     oddities: list[Oddity]
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ def analyze(trace: Trace, options: Options, progress: Progress = silent) -> Trac
         arrivals=measure_arrivals(trace) if timed else None,
         arrivals_why=None if timed else f"arrivals cannot be measured in this trace: {NO_TIMES}",
         oddities=list(trace.oddities),
+        notes=list(trace.notes),
     )
 
 

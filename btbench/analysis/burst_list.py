@@ -1,4 +1,4 @@
-"""The bursts of a trace one by one: when, how many requests, what they share, and what prefilling it each time costs."""
+"""The bursts of a trace one by one: when, how many, what they share, and what prefilling it each time costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

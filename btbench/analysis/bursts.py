@@ -15,7 +15,7 @@ from btbench.analysis.prefixes import PrefixTree
 from btbench.jit import kernel
 from btbench.trace import Trace
 
-# the published rule for a session: so many requests, the longest so many times the shortest, this share of steps not shrinking
+# the published rule for a session: at least so many requests, longest over shortest, share of steps that do not shrink
 SESSION_REQUESTS, SESSION_GROWTH, SESSION_STEPS = 3, 2, 0.8
 
 
@@ -41,7 +41,7 @@ class Kinds(NamedTuple):
 
 @kernel
 def _take_bursts(start, size, low, high, smallest, taken, first, last, count):  # type: ignore[no-untyped-def]
-    """Take windows of one group, widest first, skipping those that touch one taken; `size[j]` is of the one ending at j."""
+    """Take windows of one group, widest first, that touch none taken; size[j] is of the one that ends at j."""
     largest = 0
     for j in range(low, high):
         largest = max(largest, size[j])

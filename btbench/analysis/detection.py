@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from btbench.analysis.bursts import Spells, find_bursts
-from btbench.analysis.prepared import Prepared
 from btbench.analysis.groups import Groups, group_by_depth
 from btbench.analysis.headline import DEEP_WINDOW_S, PRESENT
 from btbench.analysis.options import BtbGrid, blocks_of
+from btbench.analysis.prepared import Prepared
 from btbench.analysis.statistics import Distribution, distribution
 from btbench.jit import kernel
 from btbench.progress import Progress

@@ -47,9 +47,9 @@ class Fanout:
 
 
 class Largest(NamedTuple):
-    """The first largest of some fan-outs; index -1, size and span 0 where there is none."""
+    """The first largest of some fan-outs; place -1, size and span 0 where there is none."""
 
-    index: int
+    place: int
     size: int
     span_s: float
     distinct_times: int
@@ -68,7 +68,7 @@ def _largest(size: npt.NDArray[np.int64], span_s: npt.NDArray[np.float64], kinds
 
 
 def _class(is_session: npt.NDArray[np.bool_], best: Largest) -> Kind:
-    return "session" if best.size and is_session[best.index] else "fanout"
+    return "session" if best.size and is_session[best.place] else "fanout"
 
 
 def reaching(size: npt.NDArray[np.int64], thresholds: tuple[int, ...]) -> dict[str, int]:

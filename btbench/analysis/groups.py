@@ -37,7 +37,7 @@ def find_depth(depth, request, offsets, path, end_blocks):  # type: ignore[no-un
 
 @kernel
 def _fill(depth, by_time, offsets, path, end_blocks, next_place, members):  # type: ignore[no-untyped-def]
-    """Put each request of a wanted node (next_place >= 0) at its place; count requests whose depth falls in the tail."""
+    """Put each request whose node at this depth is wanted (next_place at least 0) where it belongs."""
     for i in by_time:
         k = find_depth(depth, i, offsets, path, end_blocks)
         if k < offsets[i + 1]:

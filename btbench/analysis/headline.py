@@ -12,7 +12,7 @@ SHALLOW_BLOCKS = 8
 
 @dataclass(frozen=True)
 class DeepSync:
-    """The largest fan-out of class fan-out, at depths of 16 blocks and more within 10 s; `chain_…` by the block rule."""
+    """The largest fan-out of class fan-out, 16 blocks and deeper, within 10 s; `chain_…` by the block rule."""
 
     window_s: float
     min_depth_blocks: int

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from btbench.cluster.setup import ServingOptions, Setup
+from btbench.cluster.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Options:
     top: int = 10  # rows of the lists of bursts and of prefixes
     btb: BtbGrid = BtbGrid()
     setup: Setup | None = None  # what bursts would cost on, and whose HBM cache sizes are compared to
-    serving: ServingOptions = ServingOptions()
+    mfu: float = 0.5  # share of the FLOP/s that prefill reaches
     answer_blocks: bool = False  # whether answers take room in the cache, as in a replay
 
     def prefill_s(self, tokens: int) -> float | None:
         """Prefill of so many tokens on the setup's first replica: 2 × active parameters × tokens / (FLOP/s × mfu)."""
         if self.setup is None:
             return None
-        return 2 * self.setup.model.active_params * tokens / (self.setup.replicas[0].flops * self.serving.mfu)
+        return 2 * self.setup.model.active_params * tokens / (self.setup.replicas[0].flops * self.mfu)
 
 
 def blocks_of(tokens: int, block_tokens: int) -> int:

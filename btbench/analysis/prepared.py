@@ -1,6 +1,6 @@
 """A trace made ready for analysis: its prefix tree, its order in time, and names for its prefixes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -70,3 +70,11 @@ def count_known(labels: npt.NDArray[np.int32] | None, requests: npt.NDArray[np.i
         return None
     known = labels[requests]
     return len(np.unique(known[known >= 0])) or None
+
+
+def first_requests(trace: Trace, count: int) -> Trace:
+    """The first so many requests, window by window, in order of arrival."""
+    if len(trace) <= count:
+        return trace
+    windows = tuple(replace(w, stop=min(w.stop, count)) for w in trace.windows if w.start < count)
+    return trace.window(Window("", "", 0, count)).with_changes(windows=windows)
