@@ -49,14 +49,14 @@ def compare(
 
     \b
     A gate is POLICY.METRIC, one of > >= < <=, and a change or a value:
-      btb.mean_ttft_s > +5%    more than 5 % above the first result's
+      btb.mean_ttft_s > +5%    fails where more than 5 % above the first result's
       btb.p95_ttft_s > 4.8     fails where it is above 4.8 s
 
     \b
     Examples:
       btbench compare results/monday results/tuesday
       btbench compare old new --fail-on 'btb.mean_ttft_s > +5%' --setup 70b_h100x4
-      btbench compare old new --metric hit_rate --metric copied_bytes --format markdown
+      btbench compare old new --metric hit_rate --format markdown
     """
     from btbench.errors import UsageError
     from btbench.results.compare import DEFAULT_METRICS, compare_results
