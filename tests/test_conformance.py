@@ -97,9 +97,9 @@ def test_the_default_scenario_has_the_published_means(tmp_path):
     }
     out = replay(tmp_path / "result", "default", "--policy", "cache_aware", "--policy", "btb")
     rows = json.loads((out / "summary.json").read_text())["rows"]
-    means = {(r["setup"], r["policy"]): r["mean_ttft_s"] for r in rows if r["part"] == "all"}
-    requests = {r["requests"] for r in rows if r["part"] == "all"}
-    assert requests == {61_800}
+    means = {(r["setup"], r["policy"]): r["mean_ttft_s"] for r in rows if r["part"] == "synthetic"}
+    requests = {(r["part"], r["requests"]) for r in rows}
+    assert requests == {("all", 76_800), ("synthetic", 61_800), ("art-like", 15_000)}
     for row in published:
         here = means[row["setup"], row["policy"]]
         assert here == pytest.approx(row["mean_ttft_s"], rel=1e-9), row
