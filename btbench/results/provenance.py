@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterable
 from importlib.metadata import version
+from pathlib import Path
 
 import msgspec
 
@@ -87,5 +88,15 @@ def package_versions() -> dict[str, str]:
 
 
 def this_machine() -> dict[str, str | int | None]:
-    """System, architecture and cores: what the speed, and nothing else of a result, depends on."""
-    return {"system": platform.platform(), "architecture": platform.machine(), "cores": os.cpu_count()}
+    """System, processor and cores: what the speed, and nothing else of a result, depends on."""
+    return {"system": f"{platform.system()} {platform.machine()}", "processor": _processor(), "cores": os.cpu_count()}
+
+
+def _processor() -> str:
+    """Its name, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
