@@ -39,6 +39,10 @@ class CapacityError(BtbenchError):
     """A model or a request does not fit the replica named."""
 
 
+class PolicyError(BtbenchError):
+    """A policy of the user's own cannot be loaded, raised, or decided what cannot be done."""
+
+
 class OutputError(BtbenchError):
     """A result cannot be written or read back."""
 

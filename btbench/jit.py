@@ -6,6 +6,7 @@ source file that takes part in kernels, and the Numba and NumPy versions. Consta
 a file that imports this module.
 """
 
+import ctypes
 import hashlib
 import tempfile
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba import extending
+from llvmlite import ir
+from numba import extending, types
 from numba.core import config as numba_config
 
 from btbench.paths import cache_root
@@ -74,6 +76,12 @@ def lean_kernel(function: Callable[..., Any]) -> Any:
     return numba.njit(**options)(function)
 
 
+def uncached(kernel: Any) -> Any:
+    """A lean kernel that is compiled anew in each process: one that a function of the user's becomes part of."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+    return numba.njit(**options)(getattr(kernel, "py_func", kernel))
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """A step of a kernel: compiled into every kernel that calls it, so that bundles of arrays cost nothing to pass."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -84,3 +92,29 @@ def choose_by_types(function: Callable[..., Any]) -> Any:
     """Decorator of a chooser: given the types of its arguments, it returns the body compiled in place of `function`."""
     options: Any = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
     return extending.overload(function, jit_options=options, strict=False)
+
+
+@extending.intrinsic
+def _call_compiled(typing_context, address, argument):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        word = ir.IntType(64)
+        function = builder.inttoptr(arguments[0], ir.FunctionType(word, [word]).as_pointer())
+        return builder.call(function, [arguments[1]])
+
+    return types.int64(types.int64, types.int64), generate
+
+
+def call_address(address, argument):  # type: ignore[no-untyped-def]
+    """Call the C function at an address: one 64-bit integer in, one out.
+
+    An address is data, so a kernel that calls back stays in the disk cache; a function as an argument would not.
+    """
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(argument)
+
+
+@choose_by_types(call_address)
+def _call_address(address, argument):  # type: ignore[no-untyped-def]
+    def compiled(address, argument):  # type: ignore[no-untyped-def]
+        return _call_compiled(address, argument)
+
+    return compiled

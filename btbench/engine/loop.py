@@ -2,10 +2,10 @@
 
 from btbench.engine.clock import advance
 from btbench.engine.copies import land_copies, start_copy, transfer
-from btbench.jit import inlined, lean_kernel
+from btbench.jit import inlined, lean_kernel, uncached
 from btbench.policies.router import route
 
-DONE, TOO_LARGE, OUT_OF_DRAWS, OUT_OF_COPIES = 0, 1, 2, 3
+DONE, TOO_LARGE, OUT_OF_DRAWS, OUT_OF_COPIES, WRONG_REPLICA = range(5)
 
 
 @inlined
@@ -67,6 +67,8 @@ def replay_requests(code, parameters, view, costs, state, draws, memory, orders)
         orders.ordered[0] = 0
         orders.transfer_runs[0] = 0
         r = route(code, view, i, parameters, memory, draws, orders)
+        if r < 0 or r >= len(state.replicas):
+            return WRONG_REPLICA, i, r
         if draws.used[0] > len(draws.outputs):
             return OUT_OF_DRAWS, i, r
         if state.flights.started[0] + orders.ordered[0] + 1 > len(state.flights.copies):
@@ -77,3 +79,6 @@ def replay_requests(code, parameters, view, costs, state, draws, memory, orders)
             transfer(state, costs, i, orders.transfer_source[0], r, orders.transfer_runs[0])
         enqueue(state, i, r)
     return DONE, -1, -1
+
+
+replay_requests_uncached = uncached(replay_requests)  # for a compiled policy of the user's, which is part of the kernel

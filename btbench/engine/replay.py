@@ -11,11 +11,20 @@ import numpy.typing as npt
 
 from btbench.cluster.setup import ServingOptions, Setup
 from btbench.engine import allocate
-from btbench.engine.loop import DONE, OUT_OF_COPIES, OUT_OF_DRAWS, TOO_LARGE, replay_requests
+from btbench.engine.loop import (
+    DONE,
+    OUT_OF_COPIES,
+    OUT_OF_DRAWS,
+    TOO_LARGE,
+    WRONG_REPLICA,
+    replay_requests,
+    replay_requests_uncached,
+)
 from btbench.engine.records import Records
 from btbench.engine.run import Copies, Run, Served
 from btbench.engine.workload import Workload, build_workload
-from btbench.errors import CapacityError, TraceError
+from btbench.errors import CapacityError, PolicyError, TraceError
+from btbench.policies.custom import Callback
 from btbench.policies.memory import new_memory
 from btbench.policies.registry import Policy
 from btbench.policies.view import Draws
@@ -67,16 +76,19 @@ def replay_workload(
     # a pick takes 2 outputs on average, with a spread of sqrt(2): 12 standard deviations of all picks are enough
     draw_room = 2 * n + int(17 * n**0.5) + 1024
     copy_room = n + 1024 if policy.moves_kv else 1
-    copies_per_request = min(btb.copies, count) if policy.kind == "btb" else 0
+    copies_per_request = {"btb": min(btb.copies, count), "custom": count}.get(policy.kind, 0)
     started = time.perf_counter()
     while True:
         draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
         state = allocate.new_state(work, idle, copy_room, copies_per_request)
         view = allocate.view_of(work, state, costs)
-        status, request, where = replay_requests(
-            policy.code, policy.kernel_parameters(), view, costs, state, draws,
-            new_memory(policy, view), allocate.new_orders(count),
-        )  # fmt: skip
+        orders = allocate.new_orders(count)
+        callback = Callback(policy, view, orders, seed) if policy.is_python else None
+        memory = callback.memory if callback else new_memory(policy, view)
+        loop = replay_requests_uncached if policy.is_compiled_plugin else replay_requests
+        status, request, where = loop(
+            policy.code, policy.kernel_parameters(), view, costs, state, draws, memory, orders
+        )
         if status == OUT_OF_DRAWS:
             draw_room *= 2
         elif status == OUT_OF_COPIES:
@@ -84,8 +96,14 @@ def replay_workload(
         else:
             break
     engine_s = time.perf_counter() - started
+    if callback and callback.error:
+        raise callback.error
     if status == TOO_LARGE:
         raise _too_large(trace, setup, request, where, int(idle[where].token_budget))
+    if status == WRONG_REPLICA:
+        raise PolicyError(
+            f"policy {policy.name!r}, request {request}: no replica {where}", f"Replicas are 0 … {count - 1}."
+        )
     assert status == DONE and not np.isnan(state.served.finish_s).any(), "a request was not served"
     flown = state.flights.copies[: state.flights.started[0]]
     return Run(

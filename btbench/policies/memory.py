@@ -4,7 +4,7 @@ Two families of policies, told apart by the type of their memory: the replay ker
 the paper's five start without the others' compile time.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +32,20 @@ class RouterMemory(NamedTuple):
     smg: Tree
 
 
-def new_memory(policy: Policy, view: ClusterView) -> PaperMemory | RouterMemory:
+class PluginMemory(NamedTuple):
+    """For a compiled function of the user's: the function, and what it remembers."""
+
+    function: Any
+    memory: Any
+
+
+def new_memory(policy: Policy, view: ClusterView) -> PaperMemory | RouterMemory | PluginMemory:
     """Before the first request. Bundles of policies that take no part stay empty."""
     replicas = len(view.load)
     common = (np.zeros(1, np.int64), np.zeros((replicas + 63) // 64, np.uint64), np.zeros(replicas, np.bool_))
+    if policy.is_compiled_plugin:
+        make = getattr(policy.custom, "__globals__", {}).get("new_memory", lambda view: PaperMemory(*common))
+        return PluginMemory(policy.custom, make(view))
     kinds = {kind.name for kind in policy.kinds()}
     if all(kind.is_papers for kind in policy.kinds()):
         return PaperMemory(*common)

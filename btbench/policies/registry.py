@@ -65,24 +65,38 @@ class Policy:
     """A policy as a scenario names it: a kind with parameters."""
 
     name: str
-    kind: str  # one of NAMES
+    kind: str  # one of NAMES, or "custom"
     parameters: Parameters = DEFAULT_PARAMETERS
     prefix_tokens: int | None = None  # btb's Y in tokens, where the scenario gives it so
+    custom: Any = None  # of kind "custom": the user's class or compiled function
+    spec: str = ""  # of kind "custom": how it was named
 
     @property
     def code(self) -> int:
-        """The policy's number in the kernel chain."""
-        return NAMES.index(self.kind)
+        """The policy's number in the kernel chain; -1 for a custom one."""
+        return -1 if self.custom is not None else NAMES.index(self.kind)
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is a class of the user's."""
+        return isinstance(self.custom, type)
+
+    @property
+    def is_compiled_plugin(self) -> bool:
+        """Whether it is a compiled function of the user's."""
+        return self.custom is not None and not self.is_python
 
     def kinds(self) -> list[Kind]:
-        """Its kind, and for btb that of its fallback."""
+        """Its kind, and for btb that of its fallback; none for a custom one."""
+        if self.custom is not None:
+            return []
         names = [self.kind, self.parameters.btb.fallback] if self.kind == "btb" else [self.kind]
         return [KINDS[NAMES.index(name)] for name in names]
 
     @property
     def moves_kv(self) -> bool:
         """Whether it can order copies or transfers."""
-        return any(kind.moves_kv for kind in self.kinds())
+        return self.custom is not None or any(kind.moves_kv for kind in self.kinds())
 
     def kernel_parameters(self) -> Parameters:
         """Every number as the type its field says, since kernels are compiled by type; policies as their numbers."""

@@ -6,8 +6,9 @@ An if-chain, because a compiled function handed over as an argument would be com
 from btbench.jit import choose_by_types, inlined
 from btbench.policies.btb import route_burst
 from btbench.policies.cache_aware import route_cache_aware
+from btbench.policies.custom import CallbackMemory, route_callback
 from btbench.policies.least_load import route_least_load
-from btbench.policies.memory import PaperMemory
+from btbench.policies.memory import PaperMemory, PluginMemory
 from btbench.policies.power_of_two import route_power_of_two
 from btbench.policies.random import route_random
 from btbench.policies.round_robin import route_round_robin
@@ -53,12 +54,28 @@ def route_any(code, view, i, parameters, memory, draws, orders):  # type: ignore
 
 def route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
     """The replica that policy number `code` sends request i to; moves of KV it asks for are left in `orders`."""
+    if isinstance(memory, CallbackMemory):
+        return route_callback(view, i, memory)
+    if isinstance(memory, PluginMemory):
+        return memory.function(view, i, memory.memory, draws, orders)
     chain = route_paper if isinstance(memory, PaperMemory) else route_any
     return chain(code, view, i, parameters, memory, draws, orders)
 
 
 @choose_by_types(route)
 def _route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+    if memory.instance_class is CallbackMemory:
+
+        def callback(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+            return route_callback(view, i, memory)
+
+        return callback
+    if memory.instance_class is PluginMemory:
+
+        def plugin(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
+            return memory.function(view, i, memory.memory, draws, orders)
+
+        return plugin
     chain = route_paper if memory.instance_class is PaperMemory else route_any
 
     def compiled(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]

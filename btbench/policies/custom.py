@@ -1,0 +1,147 @@
+"""Policies of one's own, in plain Python: a class with `route(request, cluster)` that returns a `Decision`.
+
+    class FewestTokens:
+        def route(self, request, cluster):
+            return Decision(min(range(len(cluster.load)), key=lambda r: cluster.queued_tokens[r]))
+
+The compiled replay calls back for every request. What it shows is read-only and holds no output length.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from btbench.errors import BtbenchError, PolicyError
+from btbench.jit import call_address, inlined, read_only
+from btbench.policies.bits import has
+from btbench.policies.picks import hold_prefix
+from btbench.policies.registry import Policy
+from btbench.policies.view import ClusterView, CopyOrders
+
+FAILED = -2  # no replica: the policy raised or decided what cannot be done
+
+
+class Decision(NamedTuple):
+    """Where a request goes, and which replicas its first Y blocks are to be copied to."""
+
+    replica: int
+    copies: Sequence[int] = ()
+
+
+class Request(NamedTuple):
+    """What a router knows of a request when it arrives."""
+
+    position: int  # in the window
+    arrival_s: float
+    input_tokens: int
+    prefix: int  # equal where the first Y blocks are equal; -1 where no other request can share them
+
+
+class Cluster:
+    """What a router knows of the cluster when a request arrives; arrays by replica, read-only."""
+
+    def __init__(self, view: ClusterView, memory: CallbackMemory, seed: int) -> None:
+        self.random = random.Random(seed)  # a policy's own stream of draws
+        self.load = view.load  # requests in flight, running and queued
+        self.queued_tokens = view.replicas["queued_tokens"]  # input of what waits
+        self.context_tokens = view.replicas["context_tokens"]  # of what runs, as far as it is decoded
+        self.now_s = view.replicas["now"]  # the replica's clock: ahead of the arrival while it prefills
+        self.kv_token_budget = view.replicas["token_budget"]
+        self.matched_blocks = read_only(memory.matched)  # of this request, from the start, in HBM or RAM
+        self.holds_prefix = read_only(memory.holds)  # whether its first Y blocks are all in HBM
+        self.awaits_prefix = read_only(memory.awaits)  # whether a copy of them is under way there
+
+
+class CallbackMemory(NamedTuple):
+    """What the compiled side works out for each request before it calls back."""
+
+    address: int  # of the C function that wraps the policy
+    matched: npt.NDArray[np.int64]  # (R,)
+    holds: npt.NDArray[np.bool_]  # (R,)
+    awaits: npt.NDArray[np.bool_]  # (R,)
+    candidates: npt.NDArray[np.uint64]  # (W,) scratch
+
+
+@inlined
+def route_callback(view, i, memory):  # type: ignore[no-untyped-def]
+    """Show the policy what it may see of request i, and ask it."""
+    request = view.requests[i]
+    is_held = request.prefix >= 0 and hold_prefix(view.in_hbm, view, i, memory.candidates)
+    for r in range(len(view.load)):
+        memory.holds[r] = is_held and has(memory.candidates, r)
+        memory.awaits[r] = False
+        blocks = 0
+        for k in range(request.runs_start, request.runs_stop):
+            if not has(view.resident[view.run_list[k]], r):
+                break
+            blocks += view.run_blocks[view.run_list[k]]
+        memory.matched[r] = blocks
+    for flight in range(view.flights[0]):
+        copy = view.copies[view.flying[flight]]
+        if copy.prefix == request.prefix:
+            memory.awaits[copy.target] = True
+    return call_address(memory.address, i)
+
+
+class Callback:
+    """The bridge between the compiled replay and one policy object, for one replay."""
+
+    def __init__(self, policy: Policy, view: ClusterView, orders: CopyOrders, seed: int) -> None:
+        replicas = len(view.load)
+        self.error: BaseException | None = None
+        self.pointer = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._ask)
+        self.memory = CallbackMemory(
+            address=ctypes.cast(self.pointer, ctypes.c_void_p).value or 0,
+            matched=np.zeros(replicas, np.int64),
+            holds=np.zeros(replicas, np.bool_),
+            awaits=np.zeros(replicas, np.bool_),
+            candidates=np.zeros((replicas + 63) // 64, np.uint64),
+        )
+        self._name = policy.name
+        self._route: Callable[[Request, Cluster], Decision] = policy.custom().route
+        self._cluster = Cluster(view, self.memory, seed)
+        self._orders = orders
+        seen = ("arrival_s", "input_tokens", "prefix")
+        self._requests = list(zip(*(view.requests[field].tolist() for field in seen), strict=True))
+
+    def _ask(self, i: int) -> int:
+        """Called by the compiled replay, which no exception may cross."""
+        try:
+            return self._check(i, self._route(Request(i, *self._requests[i]), self._cluster))
+        except (BtbenchError, KeyboardInterrupt) as error:
+            self.error = error
+        except BaseException as error:
+            self.error = self._wrong(i, f"{type(error).__name__}: {error}", "--debug shows where.")
+            self.error.__cause__ = error
+        return FAILED
+
+    def _check(self, i: int, decision: Decision) -> int:
+        replicas = len(self._cluster.load)
+        if not isinstance(decision, Decision):
+            raise self._wrong(i, f"returned {decision!r}", "route() returns Decision(replica, copies=[…]).")
+        for what, r in (("replica", decision.replica), *(("copies", r) for r in decision.copies)):
+            if not isinstance(r, int | np.integer) or not 0 <= r < replicas:
+                raise self._wrong(i, f"{what}: no replica {r!r}", f"Replicas are 0 … {replicas - 1}.")
+        if decision.copies:
+            self._order(i, decision.copies)
+        return int(decision.replica)
+
+    def _order(self, i: int, targets: Sequence[int]) -> None:
+        holders = np.flatnonzero(self.memory.holds)
+        if len(holders) == 0:
+            raise self._wrong(i, "asked for a copy that nobody holds", "cluster.holds_prefix says who does.")
+        for target in targets:
+            if self.memory.holds[target] or self.memory.awaits[target] or list(targets).count(target) > 1:
+                raise self._wrong(i, f"replica {target} has the prefix or awaits it", "Copy to others.")
+        self._orders.ordered[0] = len(targets)
+        self._orders.target[: len(targets)] = targets
+        self._orders.source[: len(targets)] = holders[0]
+
+    def _wrong(self, i: int, what: str, hint: str) -> PolicyError:
+        return PolicyError(f"policy {self._name!r}, request {i}: {what}", hint)

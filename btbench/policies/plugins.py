@@ -1,0 +1,82 @@
+"""Policies that users bring: `path/to/file.py:Name`, or a name of the entry-point group `btbench.policies`.
+
+A class is a policy in plain Python (`btbench.policies.custom`). A function decorated with `btbench.jit.inlined` has the
+signature of the built-in ones, `route(view, i, memory, draws, orders)`, and their speed; `new_memory(view)` in its
+module makes what it remembers, by default a `PaperMemory`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from btbench.errors import PolicyError, nearest
+from btbench.policies.parameters import DEFAULT_PARAMETERS
+from btbench.policies.registry import NAMES, Policy
+
+GROUP = "btbench.policies"
+
+
+def is_plugin(name: str) -> bool:
+    """Whether a policy's name says that a user brings it."""
+    return ".py:" in name or name in {point.name for point in entry_points(group=GROUP)}
+
+
+def load_plugin(name: str, folder: Path) -> Policy:
+    """The policy named; a relative path starts at `folder`. Raises PolicyError where there is none to be had."""
+    if ".py:" in name:
+        path, _, attribute = name.rpartition(":")
+        found = _attribute(_module(folder / path), attribute, path)
+        return _policy(attribute, found, name)
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        raise PolicyError(f"no such policy: {name!r}", nearest(name, [*NAMES, *points]))
+    try:
+        return _policy(name, points[name].load(), name)
+    except Exception as error:
+        raise PolicyError(f"policy {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def _module(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise PolicyError(f"{path}: no such file", "A policy of your own is named path/to/file.py:Name.")
+    name = f"btbench_policy_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None, "a .py file has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise PolicyError(f"{path}: {type(error).__name__}: {error}", "The file must import without errors.") from error
+    return module
+
+
+def _attribute(module: ModuleType, name: str, path: str) -> Any:
+    if not hasattr(module, name):
+        public = [key for key in vars(module) if not key.startswith("_")]
+        raise PolicyError(f"{path} has no {name!r}", nearest(name, public))
+    return getattr(module, name)
+
+
+def _policy(name: str, found: Any, spec: str) -> Policy:
+    is_class = isinstance(found, type)
+    if not (hasattr(found, "route") if is_class else callable(found)):
+        raise PolicyError(
+            f"policy {spec!r} is no policy: {found!r}",
+            "Allowed: a class with route(request, cluster), or a function decorated with btbench.jit.inlined.",
+        )
+    if name in NAMES:
+        raise PolicyError(f"policy {spec!r}: {name} is the name of a built-in policy", "Give it another name.")
+    parameters = DEFAULT_PARAMETERS
+    prefix_blocks = getattr(found, "prefix_blocks", None)  # what its copies are made of
+    if prefix_blocks is not None:
+        if not isinstance(prefix_blocks, int) or prefix_blocks < 1:
+            raise PolicyError(f"policy {spec!r}: prefix_blocks = {prefix_blocks!r}", "Allowed: a number of at least 1.")
+        parameters = parameters._replace(btb=parameters.btb._replace(prefix_blocks=prefix_blocks))
+    return replace(Policy(name, "custom", parameters), custom=found, spec=spec)
