@@ -9,12 +9,14 @@ from btbench.errors import CapacityError
 
 @dataclass(frozen=True)
 class ServingOptions:
-    """The `[engine]` table of a scenario."""
+    """The `[engine]` table of a scenario, and its `[router]` table."""
 
     mfu: float = 0.5  # share of the FLOP/s that prefill reaches
     mbu: float = 0.8  # share of the HBM bandwidth that decode reaches
     max_batch: int = 256  # sequences running together on one replica
     disk_cache: bool = False  # one set of blocks on NVMe, shared by all replicas
+    signal_delay_s: float = 0.0  # `[router]`: how old the router's knowledge of loads and caches is
+    signal_interval_s: float = 0.1  # `[router]`: how often it is renewed, where there is a delay
 
 
 @dataclass(frozen=True)

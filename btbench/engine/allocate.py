@@ -21,6 +21,7 @@ from btbench.engine.records import (
     Records,
     State,
 )
+from btbench.engine.signals import Signals
 from btbench.engine.workload import Workload
 from btbench.jit import read_only
 from btbench.pairs import dense_or_empty
@@ -107,14 +108,18 @@ def new_state(work: Workload, idle: Records, copy_room: int, copies_per_request:
     )
 
 
-def view_of(work: Workload, state: State, costs: Costs) -> ClusterView:
+def view_of(work: Workload, state: State, costs: Costs, signals: Signals) -> ClusterView:
     """What a policy may look at: the same memory, read-only, without the length of answers."""
     flights = state.flights
+    load, resident, in_hbm, replicas = state.load, state.cache.resident, state.cache.in_hbm, state.replicas
+    if signals.delay_s > 0:
+        load, replicas = signals.seen_load, signals.seen_replicas
+        resident, in_hbm = signals.seen_resident, signals.seen_in_hbm
     return ClusterView(
-        load=read_only(state.load),
-        resident=read_only(state.cache.resident),
-        in_hbm=read_only(state.cache.in_hbm),
-        replicas=records(read_only(state.replicas[SEEN_OF_REPLICA])),
+        load=read_only(load),
+        resident=read_only(resident),
+        in_hbm=read_only(in_hbm),
+        replicas=records(read_only(replicas[SEEN_OF_REPLICA])),
         requests=records(read_only(work.requests[SEEN_OF_REQUEST])),
         run_list=read_only(work.run_list),
         run_blocks=read_only(work.run_blocks),

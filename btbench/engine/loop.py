@@ -2,6 +2,7 @@
 
 from btbench.engine.clock import advance
 from btbench.engine.copies import land_copies, start_copy, transfer
+from btbench.engine.signals import observe
 from btbench.jit import inlined, lean_kernel, uncached
 from btbench.policies.router import route
 
@@ -52,7 +53,7 @@ def enqueue(state, i, r):  # type: ignore[no-untyped-def]
 
 
 @lean_kernel
-def replay_requests(code, parameters, view, costs, state, draws, memory, orders):  # type: ignore[no-untyped-def]
+def replay_requests(code, parameters, view, costs, state, signals, draws, memory, orders):  # type: ignore[no-untyped-def]
     """Replay all requests; returns (status, request, replica), the latter two where a request can never fit."""
     n = len(state.requests)
     for i in range(n + 1):
@@ -64,6 +65,8 @@ def replay_requests(code, parameters, view, costs, state, draws, memory, orders)
         if not bounded:
             break
         land_copies(state, arrival_s)
+        if signals.delay_s > 0:
+            observe(signals, state, arrival_s)
         orders.ordered[0] = 0
         orders.transfer_runs[0] = 0
         r = route(code, view, i, parameters, memory, draws, orders)
@@ -78,6 +81,8 @@ def replay_requests(code, parameters, view, costs, state, draws, memory, orders)
         if orders.transfer_runs[0] > 0:
             transfer(state, costs, i, orders.transfer_source[0], r, orders.transfer_runs[0])
         enqueue(state, i, r)
+        if signals.delay_s > 0:
+            signals.sent_now[r] += 1
     return DONE, -1, -1
 
 

@@ -22,6 +22,7 @@ from btbench.engine.loop import (
 )
 from btbench.engine.records import Records
 from btbench.engine.run import Copies, Run, Served
+from btbench.engine.signals import new_signals
 from btbench.engine.workload import Workload, build_workload
 from btbench.errors import CapacityError, PolicyError, TraceError
 from btbench.policies.custom import Callback
@@ -81,13 +82,14 @@ def replay_workload(
     while True:
         draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
         state = allocate.new_state(work, idle, copy_room, copies_per_request)
-        view = allocate.view_of(work, state, costs)
+        signals = new_signals(work, state, options)
+        view = allocate.view_of(work, state, costs, signals)
         orders = allocate.new_orders(count)
         callback = Callback(policy, view, orders, seed) if policy.is_python else None
         memory = callback.memory if callback else new_memory(policy, view)
         loop = replay_requests_uncached if policy.is_compiled_plugin else replay_requests
         status, request, where = loop(
-            policy.code, policy.kernel_parameters(), view, costs, state, draws, memory, orders
+            policy.code, policy.kernel_parameters(), view, costs, state, signals, draws, memory, orders
         )
         if status == OUT_OF_DRAWS:
             draw_room *= 2
