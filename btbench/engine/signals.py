@@ -2,8 +2,8 @@
 
 With `signal_delay_s` d > 0 a report is taken at the first arrival at or after each multiple of `signal_interval_s`,
 once the replicas have advanced to it, and reaches the router d later. It holds the load, the clocks and the cache
-contents of every replica. Of its own decisions the router knows at once: requests it has sent since the report count as load,
-and copies it has ordered are known to be under way. With d = 0 the router sees the present, as in the paper.
+contents of every replica. Of its own decisions the router knows at once: requests it has sent since the report count
+as load, and copies it has ordered are known to be under way. With d = 0 it sees the present, as in the paper.
 """
 
 import math
