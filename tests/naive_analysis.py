@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def is_session(stretch):
     lengths = [row.input_tokens for row in stretch]
     if len(lengths) < 3 or max(lengths) < 2 * min(lengths):
         return False
-    kept = sum(b >= a for a, b in zip(lengths, lengths[1:], strict=False))
+    kept = sum(b >= a for a, b in pairwise(lengths))
     return kept / (len(lengths) - 1) >= 0.8
 
 
@@ -62,7 +63,7 @@ def is_chain(stretch, block_tokens):
         whole = min(earlier.input_tokens // block_tokens, len(earlier.blocks))
         return later.input_tokens > earlier.input_tokens and later.blocks[:whole] == earlier.blocks[:whole]
 
-    return len(stretch) > 1 and all(extends(a, b) for a, b in zip(stretch, stretch[1:], strict=False))
+    return len(stretch) > 1 and all(extends(a, b) for a, b in pairwise(stretch))
 
 
 def bursts_of(group, window_s, at_least):
@@ -130,7 +131,7 @@ def root_blocks(rows, window):
 
 
 def detect(rows, depth, threshold, window_s):
-    """Per train: whether the rule fired, requests and seconds up to then, requests after it; by the rule's own words."""
+    """Each train the rule fires in: requests and seconds up to then, requests after it; by the rule's own words."""
     trains = []
     for group in groups_at(rows, depth):
         recent, train = [], None
@@ -171,7 +172,7 @@ def matched(rows, same_session=False):
 
 
 def lru_hits(rows, capacity, block_tokens, answers=False):
-    """Blocks and tokens found by a cache of whole prefixes, emptied at each window; looked up, then touched in order."""
+    """Blocks and tokens that a cache of prefixes finds, new at each window; looked up, then touched in order."""
     hit_blocks = hit_tokens = 0
     cache, window = OrderedDict(), None
     for place, row in enumerate(rows):

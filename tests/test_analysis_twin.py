@@ -1,5 +1,7 @@
 """The analysis against its naive twin, on small traces with ties, flat block ids and several windows."""
 
+from itertools import pairwise
+
 import naive_analysis as naive
 import numpy as np
 import pytest
@@ -35,7 +37,7 @@ def pack(rows: list[naive.Row]) -> Trace:
         runs=packed.runs,
         run_blocks=packed.run_blocks,
         tail_blocks=packed.tail_blocks,
-        windows=tuple(Window(f"w{k}", "", a, b) for k, (a, b) in enumerate(zip(bounds, bounds[1:], strict=False))),
+        windows=tuple(Window(f"w{k}", "", a, b) for k, (a, b) in enumerate(pairwise(bounds))),
         session=np.array([row.session for row in rows], np.int32),
     )
 

@@ -40,7 +40,7 @@ def _list(names: str, metavar: str, help: str) -> Any:
 def analyze_trace(
     traces: Annotated[
         list[str],
-        typer.Argument(metavar="TRACE...", help="Files, folders, - for stdin, catalogue names, hf:owner/repo."),
+        typer.Argument(metavar="TRACE", help="Files, folders, - for stdin, catalogue names, hf:owner/repo."),
     ],
     depths: Annotated[str, _list("--depths", "LIST", "Depths of a shared prefix, in blocks.")] = "1,2,4,8,16,32",
     depth_tokens: Annotated[str, _list("--depth-tokens", "LIST", "Further depths, in tokens.")] = "",
@@ -62,13 +62,11 @@ def analyze_trace(
     btb_prefix_tokens: Annotated[str, _list("--btb-prefix-tokens", "LIST", "… or so many tokens …")] = "",
     btb_window: Annotated[str, _list("--btb-window", "LIST", "Z: … within so many seconds.")] = "1,10",
     setup: Annotated[
-        str,
-        typer.Option(
-            "--setup", "-s", metavar="NAME", help="Whose prefill and HBM to count with: one of the scenario's setups."
-        ),
-    ] = "70b_h100x4",
+        str | None,
+        typer.Option("--setup", "-s", metavar="NAME", help="Whose prefill and HBM to count with. [default: the first]"),
+    ] = None,
     scenario: Annotated[
-        str, typer.Option("--scenario", metavar="NAME", help="Where the setup is: built in, or a TOML file.")
+        str, typer.Option("--scenario", metavar="NAME", help="Where the setup is: a built-in scenario, or a TOML file.")
     ] = "paper",
     answer_blocks: Annotated[
         bool, typer.Option("--answer-blocks", help="Answers take room in the cache too, as in a replay.")
@@ -111,7 +109,8 @@ def analyze_trace(
     Examples:
       btbench analyze-trace conversation_trace.jsonl.gz
       btbench analyze-trace mooncake-conversation bursted-art:test --out audit
-      btbench analyze-trace my.jsonl --depth-tokens 4096,65536 --tie spread --details
+      btbench analyze-trace my.jsonl --depth-tokens 4096,65536 --details
+      btbench analyze-trace my.jsonl --tie spread --without-root
     """
     from btbench.analysis.options import BtbGrid, Options
     from btbench.cli.number_lists import counts, lengths_s
@@ -119,7 +118,7 @@ def analyze_trace(
     from btbench.scenario import Overrides, load_scenario
     from btbench.trace_spec import TraceSpec
 
-    asked = load_scenario(scenario, Overrides(setups=(setup,), seed=seed))
+    asked = load_scenario(scenario, Overrides(setups=(setup,) if setup else (), seed=seed))
     options = Options(
         depths_blocks=counts("--depths", depths),
         depths_tokens=counts("--depth-tokens", depth_tokens, may_be_empty=True),

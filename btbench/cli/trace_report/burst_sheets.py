@@ -74,7 +74,7 @@ def fanout_sheet(a: TraceAnalysis) -> Sheet:
         "lengths where prompts grow as in one conversation, by chain where each extends the one before. Indep.: the "
         "largest that is no session. t: half of its requests or more share a timestamp."
     )
-    return Sheet("Fan-out by depth and window", columns(*heads, spare=("tokens",)), rows, note)
+    return Sheet("Fan-out by depth and window", columns(*heads, spare=("tokens", "over ")), rows, note)
 
 
 def frequency_sheet(a: TraceAnalysis) -> Sheet:
@@ -96,8 +96,8 @@ def frequency_sheet(a: TraceAnalysis) -> Sheet:
     heads += [Column("median", spare=True), Column("p99", spare=True)]
     note = (
         "≥ 5: groups whose widest window holds 5 requests or more; in brackets, those that are no session by length. "
-        "≥ 5/h: bursts per hour; a group's bursts share no request. Median and p99: widest windows of all groups of two "
-        "or more."
+        "≥ 5/h: bursts per hour; a group's bursts share no request. Median and p99: widest windows of all groups of "
+        "two or more."
     )
     return Sheet("How often", tuple(heads), rows, note.replace("5", levels[0] if levels else "5"))
 

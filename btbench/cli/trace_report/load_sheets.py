@@ -113,8 +113,8 @@ def prefix_sheet(a: TraceAnalysis) -> Sheet:
     )
     heads = columns(*("prefix", "blocks", "requests", "reused", "of all", "sessions", "users"), text=("prefix",))
     note = (
-        "Blocks: the stretch that so many requests share, behind a shorter prefix that more share. Reused: its blocks × "
-        "(requests − 1)."
+        "Blocks: the stretch that so many requests share, behind a shorter prefix that more share. Reused: its blocks "
+        "× (requests − 1)."
     )
     return Sheet("Most reused prefixes", heads, rows, note)
 

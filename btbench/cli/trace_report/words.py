@@ -40,7 +40,7 @@ def answer(a: TraceAnalysis) -> str:
 def _second_opinion(a: TraceAnalysis) -> str:
     deep = a.deep_sync
     assert deep is not None
-    text = f" Sessions told by input lengths; by block chains it is {deep.chain_max_fanout:,}."
+    text = f" Sessions are left out by the length rule; by the block-chain rule it is {deep.chain_max_fanout:,}."
     if deep.largest_any_class > deep.max_fanout:
         text += f" The largest of any class, a session, has {deep.largest_any_class:,}."
     if deep.rests_on_ticks:

@@ -1,0 +1,175 @@
+"""`btbench analyze-trace` from end to end: streams, formats, files, errors."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+from typer.testing import CliRunner, Result
+
+from btbench.cli.app import app
+
+Run = Callable[..., Result]
+
+ROW = '{"arrival_s": %s, "input_length": 700, "output_length": 5, "hash_ids": ["p0", "p1", "u%s"]}\n'
+CHARTS = {"bursts.png", "fanout.png", "timeline.png", "reuse.png", "rate.png", "lengths.png"}
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """The command, in an empty folder, 80 columns wide."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return lambda *args, **more: CliRunner().invoke(app, ["analyze-trace", *map(str, args)], **more)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.jsonl"
+    path.write_text("".join(ROW % (0.4 * i, i) for i in range(30)))
+    return path
+
+
+def test_the_answer_comes_first_and_fits_a_screen(run: Run) -> None:
+    result = run("generated")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert "holds deep bursts: 84 requests that share 16 blocks" in lines[0]
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+
+
+def test_details_are_every_table_in_80_columns(run: Run, small: Path) -> None:
+    result = run(small, "--block-tokens", 256, "--details", "--depth-tokens", 512)
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for title in ("Fan-out by depth", "How often", "Top bursts", "What btb", "Reuse", "Hit rate by", "Distributions"):
+        assert any(line.startswith(title) for line in lines), title
+
+
+def test_the_same_input_gives_the_same_bytes(run: Run) -> None:
+    for format in ("table", "markdown", "json", "csv"):
+        assert run("generated", "--format", format).stdout == run("generated", "--format", format).stdout
+
+
+def test_json_has_the_documented_shape(run: Run, small: Path) -> None:
+    asked = ("--block-tokens", 256, "--depths", "2,3", "--windows", "1,10", "--thresholds", "3,20")
+    document = json.loads(run(small, *asked, "--format", "json").stdout)
+    assert document["version"] == 1
+    (trace,) = document["traces"]
+    assert {"name", "requests", "requests_with_blocks", "block_tokens", "span_s", "mean_rate_per_s"} <= set(trace)
+    assert [peak["window_s"] for peak in trace["arrival_peaks"]] == [1, 10]
+    assert [(c["depth_blocks"], c["window_s"]) for c in trace["fanout"]] == [(2, 1), (2, 10), (3, 1), (3, 10)]
+    cell = trace["fanout"][1]
+    assert (cell["depth_tokens"], cell["groups"], cell["max_fanout"]) == (512, 1, 26)
+    assert (cell["max_fanout_span_s"], cell["max_fanout_class"]) == (10.0, "fanout")
+    assert (cell["max_fanout_independent"], cell["chain_max_fanout_independent"]) == (26, 26)
+    assert cell["groups_at_least"] == cell["independent_groups_at_least"] == {"3": 1, "20": 1}
+    # no depth of 16 was asked for: the headline looks there all the same, and finds prompts too short
+    assert trace["deep_sync"] == trace["deep_sync"] | {"window_s": 10, "min_depth_blocks": 16, "max_fanout": 0}
+    assert trace["deep_sync"]["present"] is False and trace["deep_sync"]["span_s"] == 0
+    nothing = {"max_fanout": 0, "depth_blocks": None, "span_s": 0, "reads_as": "clustered"}
+    assert trace["shallow_wide"] == {"window_s": 10, "min_depth_blocks": 8, **nothing}
+    assert trace["reuse"]["hit_blocks"] == 58
+    assert {"lengths", "arrivals", "oddities", "bursts", "btb", "root_prefixes", "ticks"} <= set(trace)
+
+
+def test_csv_has_a_line_a_cell(run: Run, small: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(run(small, "--block-tokens", 256, "--format", "csv").stdout)))
+    assert len(rows) == 18
+    assert (rows[0]["trace"], rows[0]["depth_blocks"], rows[0]["groups_at_least_5"]) == ("small", "1", "0")
+
+
+def test_several_traces_stand_side_by_side(run: Run, small: Path) -> None:
+    result = run(small, "generated", "--block-tokens", 256)
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Do these traces hold deep bursts?"
+    assert lines[3].startswith("small") and lines[4].startswith("generated")
+    assert "no" in lines[3] and "yes" in lines[4] and max(map(len, lines)) <= 80
+
+
+def test_only_the_first_rows(run: Run, small: Path) -> None:
+    document = json.loads(run(small, "--block-tokens", 256, "--max-rows", 7, "--format", "json").stdout)
+    assert document["traces"][0]["requests"] == 7
+
+
+def test_the_folder(run: Run, small: Path, tmp_path: Path) -> None:
+    asked = (small, "--block-tokens", 256, "--out", "made")
+    assert run(*asked).exit_code == 0
+    made = tmp_path / "made"
+    assert {path.name for path in made.iterdir()} == {"analysis.json", "fanout.csv", "report.md", "charts"}
+    assert {path.name for path in (made / "charts").iterdir()} == CHARTS
+    for name in CHARTS:
+        pixels = matplotlib.image.imread(made / "charts" / name)
+        assert pixels.shape[1] == 1440 and pixels.std() > 0.05  # there is something to be seen
+    report = (made / "report.md").read_text()
+    assert all(f"(charts/{name})" in report for name in CHARTS)
+    printed = json.loads(run(*asked[:-2], "--format", "json").stdout)
+    assert json.loads((made / "analysis.json").read_text()) == printed
+
+
+def test_a_folder_is_not_overwritten_without_force(run: Run, small: Path, tmp_path: Path) -> None:
+    asked = (small, "--block-tokens", 256, "--no-charts", "--out", "made")
+    assert run(*asked).exit_code == 0
+    again = run(*asked)
+    assert again.exit_code == 2 and "--force" in again.stderr and again.stdout == ""
+    assert run(*asked, "--force").exit_code == 0
+    (tmp_path / "made" / "mine.txt").write_text("keep")
+    refused = run(*asked, "--force")
+    assert refused.exit_code == 2 and "mine.txt" in refused.stderr
+    assert (tmp_path / "made" / "mine.txt").read_text() == "keep"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(run: Run, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0o500)
+    result = run(small, "--block-tokens", 256, "--no-charts", "--out", "shut/made")
+    assert result.exit_code == 2 and "shut/made" in result.stderr
+
+
+def test_charts_of_several_traces_have_their_names(run: Run, small: Path, tmp_path: Path) -> None:
+    result = run(small, "generated", small, "--block-tokens", 256, "--out", "made")
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in (tmp_path / "made" / "charts").iterdir()}
+    assert {"bursts.png", "small-1-fanout.png", "small-3-fanout.png"} <= names and len(names) == 1 + 3 * 5
+
+
+def test_a_trace_of_one_request(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text(ROW % (3.0, 0))
+    result = run("one.jsonl", "--block-tokens", 256, "--details", "--out", "made")
+    assert result.exit_code == 0, result.output
+    assert "holds no deep bursts" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "fragments"),
+    [
+        (("--depths", "0"), ("--depths 0", "from 1 to")),
+        (("--depths", "2,x"), ("'x'", "--depths")),
+        (("--depths", ""), ("--depths", "commas")),
+        (("--windows", "-1"), ("'-1'", "above 0")),
+        (("--windows", "inf"), ("'inf'", "above 0")),
+        (("--thresholds", "1.5"), ("'1.5'", "whole numbers")),
+        (("--btb-window", "nan"), ("'nan'", "from 0 on")),
+        (("--setup", "70b_h100x5"), ("70b_h100x5", "70b_h100x4")),
+        (("--max-rows", "0"), ("--max-rows",)),
+        (("--tie", "apart"), ("--tie", "spread")),
+        ((), ("--block-tokens",)),
+    ],
+)
+def test_what_a_user_gets_wrong_is_a_few_lines_and_status_2(
+    run: Run, small: Path, args: tuple[str, ...], fragments: tuple[str, ...]
+) -> None:
+    result = run(small, *args)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert all(fragment in result.stderr for fragment in fragments), result.stderr
+    assert len(result.stderr.splitlines()) <= 5
+
+
+def test_a_missing_file(run: Run) -> None:
+    result = run("nowhere.jsonl")
+    assert result.exit_code == 2 and "nowhere.jsonl" in result.stderr and "Traceback" not in result.output
