@@ -1,9 +1,9 @@
 """The one decorator for compiled kernels, and where their machine code is kept.
 
 Numba keys its disk cache by the file of the cached function alone, so editing a helper in another file
-would leave the old code running, silently. The cache folder is therefore named by a digest of every
-source file that takes part in kernels, and the Numba and NumPy versions. Constants that kernels read must live in
-a file that imports this module.
+would leave the old code running, silently; and it would load unchecked code under NUMBA_BOUNDSCHECK=1. The
+cache folder is therefore named by a digest of every source file that takes part in kernels, the Numba and NumPy
+versions, and whether indices are checked. Constants that kernels read must live in a file that imports this module.
 """
 
 import ctypes
@@ -31,8 +31,9 @@ def kernel_sources() -> list[Path]:
 
 
 def sources_digest() -> str:
-    """Digest that names the kernel cache folder: sources, Numba and NumPy versions."""
-    digest = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
+    """Digest that names the kernel cache folder: sources, Numba and NumPy versions, whether indices are checked."""
+    checked = numba_config.BOUNDSCHECK  # type: ignore[attr-defined]
+    digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {checked}".encode())
     for path in kernel_sources():
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
