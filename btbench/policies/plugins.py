@@ -31,8 +31,8 @@ def load_plugin(name: str, folder: Path) -> Policy:
     """The policy named; a relative path starts at `folder`. Raises PolicyError where there is none to be had."""
     if ".py:" in name:
         path, _, attribute = name.rpartition(":")
-        found = _attribute(_module(folder / path), attribute, path)
-        return _policy(attribute, found, name)
+        file = (folder / path).resolve()
+        return _policy(attribute, _attribute(_module(file), attribute, path), f"{file}:{attribute}")
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         raise PolicyError(f"no such policy: {name!r}", nearest(name, [*NAMES, *points]))

@@ -36,7 +36,7 @@ KINDS = (
         "btb",
         "copies a prefix seen X times within Z s to M replicas, then the least loaded holder; else cache_aware",
         f"{_PAPER}, published as early_rdma",
-        ("btb", "cache_aware"),
+        ("btb",),
         moves_kv=True,
         is_papers=True,
     ),

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from btbench.cluster.setup import Setup
 from btbench.errors import ScenarioError, UsageError, nearest
+from btbench.policies.plugins import is_plugin, load_plugin
 from btbench.policies.registry import Policy
 from btbench.scenario.lines import KeyPath
 from btbench.scenario.policies import check_policies, resolve_policies
@@ -106,6 +107,9 @@ def _override(scenario: Scenario, overrides: Overrides, known_policies: dict[str
     if overrides.setups:
         setups = _pick(overrides.setups, {s.name: s for s in (*_paper_setups(), *setups)}, "setup")
     if overrides.policies:
+        brought = [name for name in overrides.policies if name not in known_policies and is_plugin(name)]
+        known_policies |= {name: load_plugin(name, Path()) for name in brought}
+        known_policies |= {policy.spec: policy for policy in policies if policy.spec}
         policies = _pick(overrides.policies, known_policies, "policy")
     if baseline not in [policy.name for policy in policies]:
         notes.append(f"the baseline {baseline} is not among the policies; reductions are against {policies[0].name}")

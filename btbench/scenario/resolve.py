@@ -8,6 +8,7 @@ from btbench.cluster.gpus import GPUS, Gpu
 from btbench.cluster.models import MODELS, Model
 from btbench.cluster.setup import Replica, ServingOptions, Setup
 from btbench.errors import nearest
+from btbench.policies.plugins import is_plugin, load_plugin
 from btbench.policies.registry import NAMES
 from btbench.scenario.lines import KeyPath
 from btbench.scenario.policies import resolve_policies
@@ -20,11 +21,13 @@ def check_references(table: ScenarioTable) -> list[Problem]:
     """Names that stand for nothing, and names that stand for two things."""
     models, gpus = [*MODELS, *table.models], [*GPUS, *table.gpus]
     policies = list(dict.fromkeys([*NAMES, *table.policy]))
+    in_use = [*table.policies, *map(_name, table.policies)]
+    own = [name for name in table.policies if name not in policies and is_plugin(name)]
     setups = [setup.name for setup in table.setup]
     problems = [
-        *_unknown([(("policies", i), name) for i, name in enumerate(table.policies)], policies, "policy"),
-        *_repeated([(("policies", i), name) for i, name in enumerate(table.policies)]),
-        *_unknown([(("baseline",), table.baseline or table.policies[0])], table.policies, "policy of this scenario"),
+        *_unknown([(("policies", i), name) for i, name in enumerate(table.policies)], [*policies, *own], "policy"),
+        *_repeated([(("policies", i), _name(name)) for i, name in enumerate(table.policies)]),
+        *_unknown([(("baseline",), table.baseline or table.policies[0])], in_use, "policy of this scenario"),
         *_repeated([(("setup", i, "name"), name) for i, name in enumerate(setups)]),
         *_shadowed("models", table.models, MODELS),
         *_shadowed("gpus", table.gpus, GPUS),
@@ -39,11 +42,14 @@ def check_references(table: ScenarioTable) -> list[Problem]:
         problems += _repeated([((*path, "name"), replica.name) for path, replica in cluster])
     rows = [(("published", i), row) for i, row in enumerate(table.published)]
     problems += _unknown([((*path, "setup"), row.setup) for path, row in rows], setups, "setup of this scenario")
-    problems += _unknown(
-        [((*path, "policy"), row.policy) for path, row in rows], table.policies, "policy of this scenario"
-    )
+    problems += _unknown([((*path, "policy"), row.policy) for path, row in rows], in_use, "policy of this scenario")
     problems += _repeated([(path, f"{row.setup}, {row.policy}, {row.part}") for path, row in rows])
     return problems
+
+
+def _name(policy: str) -> str:
+    """What a policy is called in the results: the user's class, where it is one."""
+    return policy.rpartition(":")[2] if ".py:" in policy else policy
 
 
 def _unknown(named: Iterable[tuple[KeyPath, str]], known: list[str], noun: str) -> list[Problem]:
@@ -69,16 +75,17 @@ def _shadowed(key: str, own: dict[str, Any], built_in: dict[str, Any]) -> list[P
 
 def resolve(table: ScenarioTable, path: Path) -> Scenario:
     """The scenario that a checked file describes."""
-    policies = resolve_policies(table.policy)
+    built_in = resolve_policies(table.policy)
+    policies = [built_in.get(name) or load_plugin(name, path.parent) for name in table.policies]
     models = MODELS | {name: Model(name, **model.model_dump()) for name, model in table.models.items()}
     gpus = GPUS | {name: Gpu(name, **gpu.model_dump()) for name, gpu in table.gpus.items()}
     return Scenario(
         name=table.name or path.stem,
         seed=table.seed,
-        policies=tuple(policies[name] for name in table.policies),
-        baseline=table.baseline or table.policies[0],
+        policies=tuple(policies),
+        baseline=_name(table.baseline or table.policies[0]),
         trace=table.trace,
-        options=ServingOptions(**table.engine.model_dump()),
+        options=ServingOptions(**table.engine.model_dump(), **table.router.model_dump()),
         setups=tuple(_setup(setup, models, gpus) for setup in table.setup),
         published=tuple(PublishedRow(**row.model_dump()) for row in table.published),
         published_source=table.published_source or "",

@@ -11,7 +11,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from btbench.cluster.setup import ServingOptions
 from btbench.scenario.words import Words
-from btbench.trace_spec import Count, Positive, Strict, TraceSpec
+from btbench.trace_spec import Count, NonNegative, Positive, Strict, TraceSpec
 
 # A scenario's name becomes a folder's; the others stand in tables and charts.
 Name = Annotated[str, Field(pattern=r"^[^./\\\p{Cc}][^/\\\p{Cc}]*$"), Words("a name of one line without / or \\")]
@@ -25,6 +25,13 @@ class EngineTable(Strict):
     mbu: Share = ServingOptions.mbu
     max_batch: Count = ServingOptions.max_batch
     disk_cache: bool = ServingOptions.disk_cache
+
+
+class RouterTable(Strict):
+    """`[router]`: how old what the router knows is, and how often it is renewed."""
+
+    signal_delay_s: NonNegative = ServingOptions.signal_delay_s
+    signal_interval_s: Positive = ServingOptions.signal_interval_s
 
 
 class ModelTable(Strict):
@@ -97,6 +104,7 @@ class ScenarioTable(Strict):
     baseline: str | None = None
     trace: TraceSpec
     engine: EngineTable = EngineTable()
+    router: RouterTable = RouterTable()
     policy: dict[str, dict[str, Any]] = Field(default_factory=dict)
     setup: Annotated[list[SetupTable], Field(min_length=1)]
     models: dict[str, ModelTable] = Field(default_factory=dict)

@@ -44,14 +44,16 @@ class Scenario:
 
     def to_toml(self, folder: Path | None = None) -> str:
         """The scenario as a file that loads to the same value; `folder` is where that file is to stand."""
+        options = asdict(self.options)
         document: dict[str, Any] = {
             "name": self.name,
             "seed": self.seed,
-            "policies": [policy.name for policy in self.policies],
+            "policies": [policy.spec or policy.name for policy in self.policies],
             "baseline": self.baseline,
             "published_source": self.published_source,
             "trace": _trace_table(self.trace, self.folder, folder or self.folder),
-            "engine": asdict(self.options),
+            "engine": {key: value for key, value in options.items() if not key.startswith("signal_")},
+            "router": {key: value for key, value in options.items() if key.startswith("signal_")},
             "policy": policy_tables(self.policies),
             "setup": [_setup_table(setup) for setup in self.setups],
             "models": _own({setup.model.name: setup.model for setup in self.setups}, MODELS),
