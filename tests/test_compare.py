@@ -313,6 +313,9 @@ def test_markdown_has_a_table_for_each_metric_and_part(results):
         for part in ("all requests", "art", "synthetic")
         for metric in ("hit rate", "copied bytes")
     ]
+    assert text.endswith(
+        '- The scenarios differ in:\n  - name: "old" against "new"\n  - policy.btb.copies: 4 against 3\n'
+    )
 
 
 @pytest.mark.parametrize(

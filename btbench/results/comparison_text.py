@@ -124,7 +124,7 @@ def render_comparison(comparison: Comparison, checks: Sequence[Check], width: in
 def markdown_comparison(comparison: Comparison, checks: Sequence[Check]) -> str:
     """The same in GitHub's Markdown."""
     head = f"# B against A\n\n- A: {escape(label(comparison.a))}\n- B: {escape(label(comparison.b))}\n"
-    remarks = "".join(f"- {escape(line.strip())}\n" for line in _remarks(comparison))
+    remarks = "".join(f"{'  ' if line[0] == ' ' else ''}- {escape(line.strip())}\n" for line in _remarks(comparison))
     return "\n".join([head, markdown_sheets(comparison_sheets(comparison, checks)), *([remarks] if remarks else [])])
 
 

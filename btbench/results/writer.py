@@ -172,7 +172,8 @@ def write_result(folder: Path, trace: Trace, baseline: str, force: bool = False)
         _put_in_place(aside, folder)
         whole = True
     except OSError as error:
-        raise OutputError(f"cannot write the result to {folder}: {error}", "Nothing was written.") from error
+        problem = os.strerror(error.errno) if error.errno else error
+        raise OutputError(f"cannot write the result to {folder}: {problem}", "Nothing was written.") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
         for path in [] if whole else made:
