@@ -5,6 +5,7 @@ numbers. The same join serves twice: over the blocks of a whole trace as it is r
 runs of one window, where fewer requests branch and so longer chains hold.
 """
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from btbench.jit import kernel, read_only
 _UNSEEN = -1
 _EDGE = -2  # the start or the end of a request
 _MANY = -3  # more than one different neighbour
+_CONTINUES = -4  # the run of the symbol before
 
 
 class Packed(NamedTuple):
@@ -27,11 +29,8 @@ class Packed(NamedTuple):
 
 
 @kernel
-def _neighbours(symbols, offsets, symbol_count):  # type: ignore[no-untyped-def]
-    """The only symbol before and after each symbol, or `_EDGE` or `_MANY`, and how often (0, 1, 2 = more) it occurs."""
-    before = np.full(symbol_count, _UNSEEN, np.int32)
-    after = np.full(symbol_count, _UNSEEN, np.int32)
-    occurs = np.zeros(symbol_count, np.int8)
+def _note_neighbours(symbols, offsets, before, after, occurs):  # type: ignore[no-untyped-def]
+    """Note the only symbol before and after each, or `_EDGE` or `_MANY`, and how often (0, 1, 2 = more) each occurs."""
     for i in range(len(offsets) - 1):
         previous = _EDGE
         for k in range(offsets[i], offsets[i + 1]):
@@ -53,20 +52,30 @@ def _neighbours(symbols, offsets, symbol_count):  # type: ignore[no-untyped-def]
                 after[previous] = _EDGE
             elif after[previous] != _EDGE:
                 after[previous] = _MANY
-    return before, after, occurs
 
 
 @kernel
-def _emit_runs(symbols, offsets, symbol_blocks, tails, cut_after, before, after, occurs):  # type: ignore[no-untyped-def]
+def _mark_runs(before, after, cut_after):  # type: ignore[no-untyped-def]
+    """Turn `before` into what `_emit_runs` keeps: whether a symbol continues a run or opens one."""
+    for symbol in range(len(before)):
+        previous = before[symbol]
+        joins = previous >= 0 and after[previous] == symbol and not cut_after[previous]
+        before[symbol] = _CONTINUES if joins else _UNSEEN
+
+
+@kernel
+def _emit_runs(symbols, offsets, symbol_blocks, tails, occurs, run_of, run_blocks, count):  # type: ignore[no-untyped-def]
+    """The runs of some requests, numbers of runs per request, and tails; `count` runs are known, and more after.
+
+    `run_of` (K,) tells the run that a symbol opens, or `_UNSEEN` where it opens one not met yet, or `_CONTINUES`.
+    """
     n = len(offsets) - 1
-    run_of = np.full(len(symbol_blocks), -1, np.int32)  # of the first symbol of each run
-    run_blocks = np.zeros(len(symbol_blocks), np.int32)
     runs = np.empty(len(symbols), np.int32)
-    run_offsets = np.zeros(n + 1, np.int64)
+    run_counts = np.zeros(n, np.int64)
     tail_blocks = np.empty(n, np.int32)
-    count = 0
     filled = 0
     for i in range(n):
+        begin = filled
         stop = offsets[i + 1]
         tail = np.int64(tails[i])
         while stop > offsets[i] and occurs[symbols[stop - 1]] == 1:
@@ -76,20 +85,21 @@ def _emit_runs(symbols, offsets, symbol_blocks, tails, cut_after, before, after,
         growing = False  # whether the run at hand is met for the first time, so that its length is being summed
         for k in range(offsets[i], stop):
             symbol = symbols[k]
-            previous = before[symbol]
-            if previous >= 0 and after[previous] == symbol and not cut_after[previous]:
+            run = run_of[symbol]
+            if run == _CONTINUES:
                 if growing:
                     run_blocks[count - 1] += symbol_blocks[symbol]
                 continue
-            growing = run_of[symbol] < 0
+            growing = run == _UNSEEN
             if growing:
-                run_of[symbol] = count
-                run_blocks[count] = symbol_blocks[symbol]
+                run = np.int32(count)
+                run_of[symbol] = run
+                run_blocks[run] = symbol_blocks[symbol]
                 count += 1
-            runs[filled] = run_of[symbol]
+            runs[filled] = run
             filled += 1
-        run_offsets[i + 1] = filled
-    return run_offsets, runs[:filled].copy(), run_blocks[:count].copy(), tail_blocks
+        run_counts[i] = filled - begin
+    return runs[:filled].copy(), run_counts, tail_blocks, count
 
 
 def join_runs(
@@ -105,9 +115,38 @@ def join_runs(
     followed by `tails[i]` blocks of its own. Two neighbours join where each is the other's only neighbour in
     every request; never across the end of a request, nor behind a symbol of `cut_after` (K,).
     """
+    return join_chunks(lambda: [(symbols, offsets)], symbol_blocks, tails, cut_after)
+
+
+Chunk = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]  # symbols and offsets of some requests
+
+
+def join_chunks(
+    chunks: Callable[[], Iterable[Chunk]],
+    symbol_blocks: npt.NDArray[np.int32],
+    tails: npt.NDArray[np.int32],
+    cut_after: npt.NDArray[np.bool_] | None = None,
+) -> Packed:
+    """`join_runs` for symbols that are too many to hold: `chunks` gives all requests, some at a time, twice over."""
+    count = len(symbol_blocks)
     if cut_after is None:
-        cut_after = np.zeros(len(symbol_blocks), np.bool_)
-    symbols, offsets, symbol_blocks = read_only(symbols), read_only(offsets), read_only(symbol_blocks)
-    tails, cut_after = read_only(tails), read_only(cut_after)
-    before, after, occurs = _neighbours(symbols, offsets, len(symbol_blocks))
-    return Packed(*_emit_runs(symbols, offsets, symbol_blocks, tails, cut_after, before, after, occurs))
+        cut_after = np.zeros(count, np.bool_)
+    symbol_blocks, tails, cut_after = read_only(symbol_blocks), read_only(tails), read_only(cut_after)
+    before, after = np.full(count, _UNSEEN, np.int32), np.full(count, _UNSEEN, np.int32)
+    occurs = np.zeros(count, np.int8)
+    for symbols, offsets in chunks():
+        _note_neighbours(read_only(symbols), read_only(offsets), before, after, occurs)
+    _mark_runs(before, after, cut_after)
+    run_of = before
+    del before, after, cut_after
+    run_blocks = np.zeros(count, np.int32)
+    emitted, first, runs = [], 0, 0
+    for symbols, offsets in chunks():
+        own = tails[first : first + len(offsets) - 1]
+        places = (read_only(symbols), read_only(offsets), symbol_blocks, own, occurs)
+        *part, runs = _emit_runs(*places, run_of, run_blocks, runs)
+        emitted.append(part)
+        first += len(own)
+    del symbol_blocks, occurs, run_of
+    joined, counts, tail_blocks = (np.concatenate(column) for column in zip(*emitted, strict=True))
+    return Packed(np.concatenate([[0], np.cumsum(counts)]), joined, run_blocks[:runs].copy(), tail_blocks)

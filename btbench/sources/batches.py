@@ -30,8 +30,8 @@ class Checked:
 
     rows: npt.NDArray[np.int64]  # (n,)
     arrival_s: npt.NDArray[np.float64]  # (n,) NaN where a row has no time of its own
-    input_tokens: npt.NDArray[np.int64]  # (n,) at least 0
-    output_tokens: npt.NDArray[np.int64]  # (n,) at least 0
+    input_tokens: npt.NDArray[Any]  # (n,) whole numbers, at least 0
+    output_tokens: npt.NDArray[Any]  # (n,) whole numbers, at least 0
     columns: dict[str, Any]  # the other roles
 
 
@@ -90,19 +90,23 @@ def check_batch(
     if no_time.any():
         arrival_s = np.where(no_time, np.nan, arrival_s)
     others: dict[str, Any] = {k: v for k, v in batch.columns.items() if k not in ("time", "input", "output")}
-    whole = slice(None) if good.all() else good
+    checked = Checked(rows, arrival_s, tokens, answer, others)
+    return checked if good.all() else rows_where(checked, good)
+
+
+def rows_where(rows: Checked, good: npt.NDArray[np.bool_]) -> Checked:
+    """The rows of a mask."""
+
+    def pick(values: Any) -> Any:
+        return list(compress(values, good.tolist())) if isinstance(values, list) else values.filter(good)
+
     return Checked(
-        rows[whole],
-        arrival_s[whole],
-        tokens[whole].astype(np.int64, copy=False),
-        answer[whole].astype(np.int64, copy=False),
-        others if good.all() else {role: _only(values, good) for role, values in others.items()},
+        rows.rows[good],
+        rows.arrival_s[good],
+        rows.input_tokens[good],
+        rows.output_tokens[good],
+        {role: pick(values) for role, values in rows.columns.items()},
     )
-
-
-def _only(values: Any, good: npt.NDArray[np.bool_]) -> Any:
-    """The values of a mask, of a list or an Arrow array."""
-    return list(compress(values, good.tolist())) if isinstance(values, list) else values.filter(good)
 
 
 def _refuse(row: int, column: str, value: Any, kind: str, units_per_s: float, intake: Intake) -> None:

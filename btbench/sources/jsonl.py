@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -13,27 +12,25 @@ import msgspec
 from btbench.sources.batches import Batch
 from btbench.sources.containers import Advance, read_lines
 from btbench.sources.oddities import Intake
+from btbench.sources.spelling import in_words
 
 SNIFFED_ROWS = 64
 _SCALAR = str | int | float | bool | None
+_NULL = msgspec.Raw(b"null")
 _TYPES: dict[str, Any] = {
     "time": float | None,
     "input": int | None,
     "output": int | None,
-    "blocks": list[str | int] | None,
+    "blocks": msgspec.Raw,
     "delay": float | None,
 }
 
 
 def _problem(line: bytes, error: Exception) -> str:
     """What is wrong with a line, in words."""
-    text = str(error)
     if isinstance(error, msgspec.ValidationError):
-        place = re.search(r" - at `\$\.?(.*)`$", text)
-        text = re.sub(r" - at `.*`$", "", text).replace("`", "")
-        where = f"{place.group(1)!r}: " if place else ""
-        return f"{where}{text[0].lower()}{text[1:]}."
-    shown = line.strip()[:60].decode(errors="replace")
+        return in_words(error)
+    text, shown = str(error), line.strip()[:60].decode(errors="replace")
     more = "…" if len(line.strip()) > 60 else ""
     return f"not a JSON object ({text[0].lower()}{text[1:]}): {shown}{more}"
 
@@ -62,7 +59,7 @@ def read_rows(path: Path, columns: dict[str, str], intake: Intake, advance: Adva
     """Batches of the columns asked for (role -> key); a line that cannot be decoded is refused."""
     row_type = msgspec.defstruct(
         "Row",
-        [(role, _TYPES.get(role, _SCALAR), None) for role in columns],
+        [(role, _TYPES.get(role, _SCALAR), _NULL if role == "blocks" else None) for role in columns],
         rename=dict(columns),
         gc=False,
     )

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from btbench.runs import join_runs
+from btbench.runs import join_chunks
 from btbench.sources.batches import Checked
+from btbench.sources.block_ids import BlockIds, Paths, take_rows, walk
 from btbench.sources.formats import Format
-from btbench.sources.oddities import Tally
+from btbench.sources.oddities import Intake, Tally
+from btbench.sources.spelling import spelled_out
 from btbench.trace import Trace, Window
 
 
-class Interner(dict[Any, int]):
-    """Dense numbers from 0 for whatever is looked up, in order of first appearance."""
+class Numbers(dict[Any, int]):
+    """Dense numbers from 0 for whatever is looked up, in order of first appearance; None and "" have -1."""
+
+    def __init__(self) -> None:
+        self[None] = self[""] = -1
 
     def __missing__(self, key: Any) -> int:
-        number = self[key] = len(self)
+        number = self[key] = len(self) - 2
         return number
+
+    def of(self, values: list[Any] | None, count: int) -> npt.NDArray[np.int32]:
+        """The numbers of `count` values; -1 for all where there are none."""
+        if values is None:
+            return np.full(count, -1, np.int32)
+        return np.frombuffer(array("i", map(self.__getitem__, values)), np.int32)
+
+    def names(self) -> list[str]:
+        """What was numbered, as text."""
+        return [str(key) for key, number in self.items() if number >= 0]
 
 
 class Whole(NamedTuple):
@@ -32,156 +45,134 @@ class Whole(NamedTuple):
     row: npt.NDArray[np.int64]  # (N,) 1-based row number of each request in its source
 
 
+class Rows(NamedTuple):
+    """Rows of a source (N of them) but for their blocks."""
+
+    row: npt.NDArray[Any]  # (N,) int64
+    arrival_s: npt.NDArray[Any]  # (N,) float64
+    input_tokens: npt.NDArray[Any]  # (N,) int64
+    output_tokens: npt.NDArray[Any]  # (N,) int64
+    session: npt.NDArray[Any]  # (N,) int32, and so on; -1 where a row has none
+    user: npt.NDArray[Any]
+    window: npt.NDArray[Any]
+    label: npt.NDArray[Any]
+
+
 class Packer:
     """Takes checked rows in file order, gives the packed trace."""
 
     def __init__(self, source: Format, tally: Tally) -> None:
         self.source = source
         self.tally = tally
-        self.blocks = Interner()
-        self.sessions = Interner()
-        self.users = Interner()
-        self.windows = Interner()
-        self.labels: list[Any] = []  # of each window, from its first row
-        self._symbols = array("i")
-        self._block_counts = array("i")
-        self._window = array("i")
-        self._session = array("i")
-        self._user = array("i")
-        self._parts: list[Checked] = []
+        self._blocks = BlockIds(source.ids)
+        self._numbers = {role: Numbers() for role in ("session", "user", "window", "label")}
+        self._parts: list[Rows] = []
 
-    def add(self, rows: Checked) -> None:
-        """Take a batch of rows; their numbers go on from batch to batch."""
-        count = len(rows.rows)
-        columns = rows.columns
-        self._add_blocks(columns.pop("blocks", None), rows)
-        windows = columns.pop("window", None)
-        labels = columns.pop("label", None)
-        if windows is not None:
-            self._window.extend(map(self.windows.__getitem__, windows))
-            known = len(self.labels)
-            if len(self.windows) > known:
-                first = {w: i for i, w in reversed(list(enumerate(windows)))}
-                names = list(self.windows)[known:]
-                self.labels += [labels[first[name]] if labels is not None else None for name in names]
-        for values, interner, into in (
-            (columns.pop("session", None), self.sessions, self._session),
-            (columns.pop("user", None), self.users, self._user),
-        ):
-            if values is None:
-                into.extend([-1] * count)
-            else:
-                into.extend(-1 if v is None or v == "" else interner[v] for v in values)
-        self._parts.append(rows)
-
-    def _add_blocks(self, lists: Any, rows: Checked) -> None:
-        count = len(rows.rows)
-        if lists is None:
-            self._block_counts.extend([0] * count)
-            return
-        if isinstance(lists, list):
-            if None in lists:
-                lists = [blocks or () for blocks in lists]
-            self._block_counts.extend(map(len, lists))
-            flat: Iterable[Any] = chain.from_iterable(lists)
-        else:
-            counts = np.asarray(lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
-            self._block_counts.frombytes(counts.tobytes())
-            flat = lists.flatten().to_pylist()
-        self._symbols.extend(map(self.blocks.__getitem__, flat))
+    def add(self, rows: Checked, intake: Intake) -> None:
+        """Take a batch of rows; refuses those whose blocks are no strings and integers."""
+        blocks = rows.columns.get("blocks")
+        escapes = False
+        while True:
+            count = len(rows.rows)
+            numbers = {role: known.of(rows.columns.get(role), count) for role, known in self._numbers.items()}
+            if blocks is not None and not isinstance(blocks, list):
+                self._blocks.add_arrow(blocks, numbers["session"])
+                break
+            if self._blocks.add_json(blocks or [b"null"] * count, numbers["session"], escapes):
+                break
+            rows = spelled_out(rows, self.source.column("blocks"), intake)
+            blocks, escapes = rows.columns["blocks"], True
+        own = (rows.rows + intake.rows_before, rows.arrival_s, rows.input_tokens, rows.output_tokens)
+        self._parts.append(Rows(*own, *numbers.values()))
 
     def finish(self, name: str) -> Whole:
         """The packed trace: windows in order of first appearance, arrivals sorted within each."""
-        row = _joined([p.rows for p in self._parts], np.int64)
-        arrival_s = _joined([p.arrival_s for p in self._parts], np.float64)
-        input_tokens = _joined([p.input_tokens for p in self._parts], np.int64)
-        output_tokens = _joined([p.output_tokens for p in self._parts], np.int64)
+        rows = Rows(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
+        paths = self._blocks.finish()
         self._parts.clear()
-        self.tally.add_where("input below 1", "raised to 1", input_tokens < 1, row)
-        self.tally.add_where("output below 1", "raised to 1", output_tokens < 1, row)
-        symbols = np.frombuffer(self._symbols, np.int32) if len(self._symbols) else np.zeros(0, np.int32)
-        counts = np.frombuffer(self._block_counts, np.int32)
-        symbol_count = len(self.blocks)
-        if symbol_count:
-            self.tally.add_where("null or empty hashes", "a request without a prefix", counts == 0, row)
-        self.blocks.clear()
-        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        window = np.frombuffer(self._window, np.int32) if len(self.windows) else np.zeros(len(row), np.int32)
-        self._note_disorder(window, arrival_s, row)
-        order = _window_order(window, arrival_s)
+        self._note_oddities(rows, paths)
+        order = _window_order(rows)
         if order is not None:
-            symbols, offsets = _reordered(symbols, offsets, order)
-            row, arrival_s, window = row[order], arrival_s[order], window[order]
-            input_tokens, output_tokens = input_tokens[order], output_tokens[order]
-        packed = join_runs(symbols, offsets, np.ones(symbol_count, np.int32), np.zeros(len(row), np.int32))
-        del symbols
+            rows, paths = Rows(*(column[order] for column in rows)), take_rows(paths, order)
+        self._note_duplicates(rows, paths)
+        block_count = len(paths.parent)
+        packed = join_chunks(lambda: walk(paths), np.ones(block_count, np.int32), np.zeros(len(rows.row), np.int32))
         trace = Trace(
             name=name,
             block_tokens=self.source.block_tokens or 0,
-            arrival_s=arrival_s,
-            input_tokens=np.maximum(input_tokens, 1),
-            output_tokens=np.maximum(output_tokens, 1),
+            arrival_s=rows.arrival_s,
+            input_tokens=np.maximum(rows.input_tokens, 1),
+            output_tokens=np.maximum(rows.output_tokens, 1),
             run_offsets=packed.offsets,
             runs=packed.runs,
             run_blocks=packed.run_blocks,
             tail_blocks=packed.tail_blocks,
-            windows=self._make_windows(window),
-            session=_dense(self._session, self.sessions, order),
-            user=_dense(self._user, self.users, order),
-            has_blocks=symbol_count > 0,
+            windows=self._make_windows(rows),
+            session=rows.session if (rows.session >= 0).any() else None,
+            user=rows.user if (rows.user >= 0).any() else None,
+            has_blocks=block_count > 0,
             format=self.source.name,
         )
-        return Whole(trace, row)
+        return Whole(trace, rows.row)
 
-    def _note_disorder(
-        self, window: npt.NDArray[np.int32], arrival_s: npt.NDArray[np.float64], row: npt.NDArray[np.int64]
-    ) -> None:
-        """Count rows that arrive before an earlier row of their window."""
-        by_window = np.argsort(window, kind="stable")
-        times, of = arrival_s[by_window], window[by_window]
-        # the running maximum within each window: windows are lifted above each other by their rank
-        starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1]])
-        late = np.zeros(len(row), np.bool_)
-        for begin, end in zip(starts, np.r_[starts[1:], len(of)], strict=True):
-            part = times[begin:end]
-            late[by_window[begin:end]] = part < np.maximum.accumulate(part)
-        self.tally.add_where("out-of-order arrivals", "sorted, ties kept in row order", late, row)
+    def _note_oddities(self, rows: Rows, paths: Paths) -> None:
+        add = self.tally.add_where
+        add("input below 1", "raised to 1", rows.input_tokens < 1, rows.row)
+        add("output below 1", "raised to 1", rows.output_tokens < 1, rows.row)
+        if len(paths.parent):
+            add("null or empty hashes", "a request without a prefix", paths.counts == 0, rows.row)
+        late = np.zeros(len(rows.row), np.bool_)
+        by_window = np.argsort(rows.window, kind="stable")
+        for part in np.split(by_window, np.flatnonzero(np.diff(rows.window[by_window])) + 1):
+            late[part] = rows.arrival_s[part] < np.maximum.accumulate(rows.arrival_s[part])
+        add("out-of-order arrivals", "sorted, ties kept in row order", late, rows.row)
 
-    def _make_windows(self, window: npt.NDArray[np.int32]) -> tuple[Window, ...]:
-        if list(self.windows) in ([], [None]):
-            return (Window("0", "", 0, len(window)),)
-        ends = np.cumsum(np.bincount(window, minlength=len(self.windows)))
-        starts = np.concatenate([[0], ends[:-1]])
-        return tuple(
-            Window("none" if name is None else str(name), "" if label is None else str(label), int(start), int(end))
-            for name, label, start, end in zip(self.windows, self.labels, starts, ends, strict=True)
-        )
+    def _note_duplicates(self, rows: Rows, paths: Paths) -> None:
+        """Count rows that equal an earlier one in everything that is read; `rows` are in order."""
+        tied = np.diff(rows.arrival_s) == 0
+        tied = np.r_[tied, False] | np.r_[False, tied]
+        if not tied.any():
+            return
+        columns = (rows.window, rows.arrival_s.view(np.int64), rows.input_tokens, rows.output_tokens, rows.session)
+        mixed = _row_sums(paths)
+        for column in columns:
+            mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+        _, first = np.unique(mixed[tied], return_index=True)
+        again = tied.copy()
+        again[np.flatnonzero(tied)[first]] = False
+        self.tally.add_where("duplicate rows", "kept", again, rows.row)
+
+    def _make_windows(self, rows: Rows) -> tuple[Window, ...]:
+        names, labels = self._numbers["window"].names(), self._numbers["label"].names()
+        starts = np.flatnonzero(np.r_[True, np.diff(rows.window) != 0])
+        stops = np.r_[starts[1:], len(rows.row)]
+        other = rows.label != np.repeat(rows.label[starts], stops - starts)
+        self.tally.add_where("label differs within a window", "the first row's kept", other, rows.row)
+        windows = []
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            number, label = rows.window[start], rows.label[start]
+            name = names[number] if number >= 0 else "none" if names else "0"
+            windows.append(Window(name, labels[label] if label >= 0 else "", start, stop))
+        return tuple(windows)
 
 
-def _joined(parts: list[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
-    return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
-
-
-def _dense(values: array[int], interner: Interner, order: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int32] | None:
-    if not interner:
-        return None
-    dense = np.frombuffer(values, np.int32)
-    return dense.copy() if order is None else dense[order]
-
-
-def _window_order(window: npt.NDArray[np.int32], arrival_s: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:
+def _window_order(rows: Rows) -> npt.NDArray[np.int64] | None:
     """The stable order by window, then arrival; None where rows are in that order already."""
-    same = window[1:] == window[:-1]
-    if np.all((window[1:] > window[:-1]) | (same & (arrival_s[1:] >= arrival_s[:-1]))):
+    same, later = np.diff(rows.window) == 0, np.diff(rows.window) > 0
+    if np.all(later | (same & (np.diff(rows.arrival_s) >= 0))):
         return None
-    return np.lexsort((arrival_s, window))
+    return np.lexsort((rows.arrival_s, rows.window))
 
 
-def _reordered(
-    symbols: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The rows' symbols in another order of rows."""
-    counts = np.diff(offsets)[order]
-    moved = np.concatenate([[0], np.cumsum(counts)])
-    places = np.repeat(offsets[:-1][order] - moved[:-1], counts) + np.arange(moved[-1])
-    return symbols[places], moved
+def _row_sums(paths: Paths) -> npt.NDArray[np.uint64]:
+    """One number a row that tells its paths from others."""
+    place = np.arange(len(paths.ends), dtype=np.uint64)
+    ends, lengths = paths.ends.astype(np.uint64), paths.lengths.astype(np.uint64)
+    stops = np.cumsum(paths.counts, dtype=np.int64)
+    starts = stops - paths.counts
+    place -= np.repeat(starts, paths.counts).astype(np.uint64)
+    mixed = (ends << np.uint64(32) | lengths) * np.uint64(0xC2B2AE3D27D4EB4F) + place
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x165667B19E3779F9)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed)])
+    return sums[stops] - sums[starts]

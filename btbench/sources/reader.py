@@ -78,8 +78,7 @@ def _pack(located: Located, names: list[str], spec: TraceSpec, progress: Progres
             )
         for batch in batches:
             checked = check_batch(batch, source, units_per_s, spec.default_output_tokens, intake)
-            checked.rows += rows_before
-            packer.add(checked)
+            packer.add(checked, intake)
             last = batch.rows[-1]
         rows_before += last
     assert packer is not None

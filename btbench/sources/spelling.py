@@ -1,0 +1,37 @@
+"""The rare rows whose block ids cannot be read where they stand: escaped strings, and what is no id at all."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from btbench.sources.batches import Checked, rows_where
+from btbench.sources.oddities import Intake
+
+_IDS = msgspec.json.Decoder(list[str | int] | None)
+
+
+def in_words(error: msgspec.ValidationError, column: str = "") -> str:
+    """A validation error of msgspec as part of our own message."""
+    text = str(error)
+    place = re.search(r" - at `\$\.?(.*)`$", text)
+    text = re.sub(r" - at `.*`$", "", text).replace("`", "")
+    where = column + (place.group(1) if place else "")
+    return f"{where!r}: {text[0].lower()}{text[1:]}." if where else f"{text[0].lower()}{text[1:]}."
+
+
+def spelled_out(rows: Checked, column: str, intake: Intake) -> Checked:
+    """The rows with their ids written in one way; those that hold something else are refused."""
+    good = np.ones(len(rows.rows), np.bool_)
+    texts = []
+    for i, text in enumerate(rows.columns["blocks"]):
+        try:
+            texts.append(msgspec.json.encode(_IDS.decode(text)))
+        except msgspec.ValidationError as error:
+            intake.refuse(int(rows.rows[i]), "wrong type", in_words(error, column))
+            good[i] = False
+    kept = rows_where(rows, good)
+    kept.columns["blocks"] = texts
+    return kept
