@@ -13,13 +13,24 @@ SAME_PCT = 1.0  # what changes by less is said to be the same
 
 def reduction_title(view: View) -> str:
     """What the policy with the best typical reduction of mean TTFT does to it, on all setups."""
+    best = best_policy(view)
+    return f"{best} {_change(_reductions(view)[best])} against {view.baseline}"
+
+
+def best_policy(view: View) -> str:
+    """The policy with the best typical (median over setups) reduction of mean TTFT; "" where there is none."""
+    reductions = _reductions(view)
+    return max(reductions, key=lambda policy: median(reductions[policy]), default="")
+
+
+def _reductions(view: View) -> dict[str, list[float]]:
+    """Reductions of mean TTFT of each policy, one a setup, in %."""
     reductions: dict[str, list[float]] = {}
     for (_, policy), row in view.rows.items():
         value = row["mean_reduction_pct"]
         if value is not None:
             reductions.setdefault(policy, []).append(value)
-    best = max(reductions, key=lambda policy: median(reductions[policy]))
-    return f"{best} {_change(reductions[best])} against {view.baseline}"
+    return reductions
 
 
 def _change(reductions_pct: Sequence[float]) -> str:
@@ -49,32 +60,32 @@ def _percent(value: float) -> str:
     return f"{value:.1f}" if 0 < value < SAME_PCT else f"{value:,.0f}"
 
 
+def tenths(values_pct: Sequence[float]) -> str:
+    """A range with one decimal: 95.9–96.5%."""
+    low, high = (numbers.percent(value) for value in (min(values_pct), max(values_pct)))
+    return high if low == high else f"{low[:-1]}–{high}"
+
+
 def lowest_title(view: View, metric: str, words: str) -> str:
-    """Which policy has the lowest value on the most setups."""
+    """Which policies have the lowest value (alike to a thousandth) on the most setups."""
     wins = dict.fromkeys(view.result.policies, 0)
     setups = list(dict.fromkeys(setup for setup, _ in view.rows))
     for setup in setups:
-        values = {policy: row[metric] for (other, policy), row in view.rows.items() if other == setup}
-        least = min(float(value or 0) for value in values.values())
+        values = {policy: float(row[metric] or 0) for (other, policy), row in view.rows.items() if other == setup}
+        least = min(values.values())
         for policy, value in values.items():
-            wins[policy] += value == least
+            wins[policy] += value <= least * 1.001
     most = max(wins.values())
     best = [policy for policy, count in wins.items() if count == most]
-    if len(wins) == 1:
-        return f"{words} of {best[0]}"
-    if len(best) > 1:
-        return f"{names(best)} have the lowest {words} equally often"
-    if len(setups) == 1:
-        return f"{best[0]} has the lowest {words}"
-    return f"{best[0]} has the lowest {words} on {'all' if most == len(setups) else f'{most} of'} {len(setups)} setups"
+    everywhere = len(setups) == most
+    if len(best) == len(wins):
+        alike = f"{words} is the same under all policies" if everywhere else f"No policy stands out in {words}"
+        return alike[0].upper() + alike[1:] if len(wins) > 1 else f"{best[0]}: {words}"
+    on = "" if len(setups) == 1 else f" on all {most} setups" if everywhere else f" on {most} of {len(setups)} setups"
+    return f"{names(best)} {'has' if len(best) == 1 else 'have'} the lowest {words}{on}"
 
 
 def names(policies: Sequence[str]) -> str:
     """a; a and b; a, b and c."""
     *most, last = policies
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def duration_change(before: float, after: float) -> str:
-    """E.g. "1.60 s → 665 ms"."""
-    return f"{numbers.duration(before)} → {numbers.duration(after)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import log10
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -69,3 +70,14 @@ def _stripe(panel: Axes, places: dict[Key, float], view: View) -> None:
     for setup in setups[1::2]:
         ys = [y for key, y in places.items() if key[0] == setup]
         panel.axhspan(ys[0] - 0.8, ys[-1] + 0.8, color=view.theme.line, alpha=0.35, linewidth=0, zorder=0)
+
+
+def fit(panel: Axes, low: float, high: float, before_in: float = 0.0, after_in: float = 0.0) -> None:
+    """Set the limits of the x axis: from `low` to `high`, and room for texts of so many inches at both ends."""
+    figure = panel.figure
+    width_in = panel.get_position().width * figure.get_figwidth()  # type: ignore[union-attr]
+    log = panel.get_xscale() == "log"
+    first, last = (log10(low), log10(high)) if log else (low, high)
+    per_in = (last - first) / max(width_in - before_in - after_in, 0.3 * width_in)
+    first, last = first - before_in * per_in, last + after_in * per_in
+    panel.set_xlim(*((10**first, 10**last) if log else (first, last)))

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from btbench.charts.findings import reduction_title
-from btbench.charts.lines import Key, Lines, line_chart
-from btbench.charts.style import shorten
+from btbench.charts.lines import Key, Lines, fit, line_chart
+from btbench.charts.style import shorten, text_width_in
 from btbench.charts.view import View
 from btbench.results import numbers
 from btbench.results.summary import reduction_pct
@@ -36,20 +36,21 @@ def reduction_chart(view: View) -> Figure | None:
 
 
 def _draw_bars(view: View, panel: Axes, lines: Lines, values: dict[Key, float]) -> None:
-    least = max(min(values.values()), _WORST_PCT)
+    left = min(0.0, max(min(values.values()), _WORST_PCT))
+    texts = {
+        key: numbers.percent(value) if value >= _WORST_PCT else f"◂ {value:,.0f}%" for key, value in values.items()
+    }
+    negative = [text for key, text in texts.items() if values[key] < 0]
+    fit(panel, left, 100, text_width_in(negative, lines.size) + 0.12, text_width_in(["100.0%"], lines.size) + 0.12)
+    panel.set_xticks([tick for tick in range(-100, 101, 50 if left < -25 else 25) if tick >= left])
     for key, value in values.items():
         mark = view.marks[key[1]]
         shown = max(value, _WORST_PCT)
         panel.barh(lines.places[key], shown, 0.74, color=mark.colour, hatch=mark.hatch, linewidth=0)
-        text = numbers.percent(value) if shown == value else f"◂ {numbers.percent(value)}"
         panel.annotate(
-            text, (shown, lines.places[key]), (4 if value >= 0 else -4, 0), textcoords="offset points",
+            texts[key], (shown, lines.places[key]), (4 if value >= 0 else -4, 0), textcoords="offset points",
             ha="left" if value >= 0 else "right", va="center_baseline", size=lines.size,
         )  # fmt: skip
-    left = min(least, 0.0)
-    room = 0.2 * (100 - left)  # for the numbers
-    panel.set_xlim(left - room if left else 0, 100 + room)
-    panel.set_xticks([tick for tick in (-100, -75, -50, -25, 0, 25, 50, 75, 100) if tick >= left])
     panel.axvline(0, color=view.theme.soft, linewidth=1)
 
 

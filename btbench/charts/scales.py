@@ -18,10 +18,11 @@ TICKS = 7  # at most so many on an axis
 def log_axis(
     axes: Axes, which: Literal["x", "y"], low: float, high: float, text: Callable[[float], str], ticks: int = TICKS
 ) -> None:
-    """Make one axis logarithmic, from `low` to `high`, its ticks written by `text`."""
+    """Make one axis logarithmic, from `low` to `high`, its ticks written by `text`; none juts out."""
+    margin = (high / low) ** 0.04
     axes.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(FixedLocator(log_ticks(low, high, ticks)))
+    axis.set_major_locator(FixedLocator(log_ticks(low * margin, high / margin, ticks)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     axis.set_minor_locator(NullLocator())
 
@@ -52,6 +53,11 @@ def tick_duration(seconds: float) -> str:
 def tick_size(bytes_: float) -> str:
     """10 GB, 1 TB."""
     return _without_zeros(numbers.size(bytes_))
+
+
+def tick_count(value: float) -> str:
+    """0.01, 1, 10,000."""
+    return f"{value:,g}" if value < 1e4 else f"{value:,.0f}"
 
 
 def _without_zeros(text: str) -> str:

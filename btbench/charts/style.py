@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -52,10 +53,11 @@ class Theme:
     soft: str  # what is to be read second: axes, notes
     line: str  # grid
     heat: str  # matplotlib's name of a colour map from the page's end to ink's
+    copy: str  # of arrows that are to be seen on any heat
 
 
-LIGHT = Theme("light", "#FFFFFF", "#1A1A1A", "#595959", "#DEDEDE", "YlOrRd")
-DARK = Theme("dark", "#0D1117", "#E6EDF3", "#9DA7B1", "#30363D", "inferno")
+LIGHT = Theme("light", "#FFFFFF", "#1A1A1A", "#595959", "#DEDEDE", "YlOrRd", BLUE)
+DARK = Theme("dark", "#0D1117", "#E6EDF3", "#9DA7B1", "#30363D", "inferno", SKY)
 THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 
 
@@ -65,17 +67,24 @@ class Mark(NamedTuple):
     colour: str
     marker: str
     hatch: str
+    dash: tuple[float, ...] = ()  # of a line: lengths on and off, in widths; none is solid
+
+    @property
+    def line_style(self) -> Any:
+        """The dash as matplotlib takes it."""
+        return (0, self.dash) if self.dash else "-"
 
 
 _POLICIES = {
-    "least_load": Mark(SKY, "^", ".."),
-    "cache_aware": Mark(ORANGE, "s", "//"),
+    "least_load": Mark(SKY, "^", "..", (2, 0.8)),
+    "cache_aware": Mark(ORANGE, "s", "//", (5, 1)),
     "btb": Mark(BLUE, "o", ""),
-    "round_robin": Mark(PURPLE, "D", "xx"),
-    "random": Mark("#7F7F7F", "X", "++"),
+    "round_robin": Mark(PURPLE, "D", "xx", (5, 1, 1, 1)),
+    "random": Mark("#7F7F7F", "X", "++", (1, 1)),
 }
 _OTHERS = (
-    Mark(GREEN, "v", "\\\\"), Mark(RED, "P", "--"), Mark(YELLOW, "p", "oo"), Mark("#8C6D31", "*", "||"),
+    Mark(GREEN, "v", "\\\\", (8, 1)), Mark(RED, "P", "--", (3, 1)), Mark(YELLOW, "p", "oo", (8, 1, 1, 1)),
+    Mark("#8C6D31", "*", "||", (3, 1, 1, 1)),
 )  # fmt: skip
 _ON_DARK = {BLUE: "#1A86D0"}  # too dark for a dark page otherwise
 
@@ -91,6 +100,13 @@ def policy_marks(policies: Iterable[str], theme: Theme = LIGHT) -> dict[str, Mar
 def on_page(colour: str, theme: Theme) -> str:
     """A colour of the palette as it is to be drawn on this page."""
     return _ON_DARK.get(colour, colour) if theme.name == "dark" else colour
+
+
+def tint(colour: str, theme: Theme, strength: float) -> str:
+    """A colour mixed with the page: 1 is the colour, 0 the page."""
+    ink, page = to_rgb(colour), to_rgb(theme.page)
+    r, g, b = (strength * of_ink + (1 - strength) * of_page for of_ink, of_page in zip(ink, page, strict=True))
+    return to_hex((r, g, b))
 
 
 def find_theme(name: str) -> Theme:
@@ -162,10 +178,12 @@ def new_figure(width_in: float, height_in: float, title: str, subtitle: str = ""
     return figure
 
 
-def fixed_figure(body_in: float, title: str, subtitle: str, left_in: float, right_in: float = 0.25) -> Figure:
+def fixed_figure(
+    body_in: float, title: str, subtitle: str, left_in: float, right_in: float = 0.25, above_in: float = 0.3
+) -> Figure:
     """The same for charts that know their margins, which is twice as fast; the axes of all rows are `body_in` high."""
     figure = _figure(WIDTH_IN, 1.0)
-    head_in, foot_in = _head_lines(WIDTH_IN, title, subtitle)[2] + 0.3, 0.62
+    head_in, foot_in = _head_lines(WIDTH_IN, title, subtitle)[2] + above_in, 0.62
     height_in = head_in + body_in + foot_in
     figure.set_size_inches(WIDTH_IN, height_in)
     _write_head(figure, title, subtitle)

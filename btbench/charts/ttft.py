@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from btbench.charts.findings import lowest_title
-from btbench.charts.lines import Key, Lines, line_chart
+from btbench.charts.lines import Key, Lines, fit, line_chart
 from btbench.charts.scales import around, log_axis, tick_duration
+from btbench.charts.style import text_width_in
 from btbench.charts.view import View
 from btbench.results import numbers
 
@@ -25,20 +28,27 @@ def ttft_chart(view: View) -> Figure:
     return lines.figure
 
 
-def draw_marks(view: View, panel: Axes, lines: Lines, values_s: dict[Key, float]) -> None:
-    """Marks on a log axis of durations, each with its value beside it; a 0 stands at the left edge."""
-    low, high = around(list(values_s.values()), above=1.5)
-    high *= (high / low) ** 0.28  # room for the value of the largest
-    log_axis(panel, "x", low, high, tick_duration, ticks=5)
-    for key, value in values_s.items():
+def draw_marks(
+    view: View,
+    panel: Axes,
+    lines: Lines,
+    values: Mapping[Key, float],
+    text: Callable[[float], str] = numbers.duration,
+    tick: Callable[[float], str] = tick_duration,
+) -> None:
+    """Marks on a log axis, each with its value beside it as `text` writes it; a 0 stands at the left edge."""
+    low, high = around(list(values.values()), above=1.0)
+    panel.set_xscale("log")
+    fit(panel, low, high, after_in=text_width_in(map(text, values.values()), lines.size) + 0.2)
+    log_axis(panel, "x", *panel.get_xlim(), tick, ticks=5)
+    for key, value in values.items():
         y, mark = lines.places[key], view.marks[key[1]]
-        shown = value or low
+        shown = value if value > 0 else low
         panel.plot([low, shown], [y, y], color=view.theme.soft, linewidth=0.8, linestyle=(0, (1, 3)))
         panel.plot(
             [shown], [y], marker=mark.marker, color=mark.colour, markersize=7.5, linewidth=0, clip_on=False,
             markeredgecolor=view.theme.page, markeredgewidth=0.6,
         )  # fmt: skip
         panel.annotate(
-            numbers.duration(value), (shown, y), (7, 0), textcoords="offset points", va="center_baseline",
-            size=lines.size,
-        )  # fmt: skip
+            text(value), (shown, y), (7, 0), textcoords="offset points", va="center_baseline", size=lines.size
+        )

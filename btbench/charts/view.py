@@ -11,6 +11,7 @@ import polars as pl
 from btbench.charts.style import Mark, Theme, policy_marks
 from btbench.results import numbers
 from btbench.results.files import REQUESTS, Result
+from btbench.results.requests import COPY_SCHEMA
 from btbench.results.summary import ALL, Row
 from btbench.results.table import headline
 from btbench.results.writer import COPIES
@@ -46,9 +47,10 @@ class View:
         frame = self._scan(REQUESTS)
         return frame if frame is None or self.part == ALL else frame.filter(pl.col("part") == self.part)
 
-    def copies(self) -> pl.LazyFrame | None:
-        """All copies, columns as in COPY_SCHEMA."""
-        return self._scan(COPIES)
+    def copies(self) -> pl.LazyFrame:
+        """All copies, columns as in COPY_SCHEMA; none where their file is not there."""
+        frame = self._scan(COPIES)
+        return COPY_SCHEMA.to_frame().lazy() if frame is None else frame
 
     def _scan(self, name: str) -> pl.LazyFrame | None:
         path = self.result.folder / name if self.result.folder else None

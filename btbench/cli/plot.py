@@ -33,6 +33,20 @@ def plot(
     charts: ChartsOption = "",
     theme: ThemeOption = Theme.light,
     part: Annotated[str, typer.Option("--part", metavar="NAME", help="Draw this part of the trace.")] = "all",
+    setup: Annotated[
+        str | None, typer.Option("--setup", "-s", metavar="NAME", help="Setup of the timeline. [default: the first]")
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="ID",
+            help="Window of the timeline. [default: where the baseline's mean TTFT is longest]",
+        ),
+    ] = None,
+    span: Annotated[
+        str, typer.Option("--span", metavar="FROM:TO", help="Seconds of the window to show. [default: all]")
+    ] = "",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the charts. [default: RESULT/charts]")
     ] = None,
@@ -45,10 +59,29 @@ def plot(
     Examples:
       btbench plot results/default
       btbench plot results/default --charts svg,pdf --theme dark
+      btbench plot results/default --setup glm45_h100x4 --window synthetic_00003 --span 50:90
     """
     from btbench.charts.draw import draw_result
+    from btbench.charts.window import Choice
 
+    choice = Choice(setup, window, _span(span))
     with progress_bar(quiet) as progress:
-        paths = draw_result(result, chart_formats(charts), theme.value, part=part, out=out, progress=progress)
+        paths = draw_result(result, chart_formats(charts), theme.value, part, choice, out, progress)
     for path in paths:
         print(path)
+
+
+def _span(text: str) -> tuple[float, float] | None:
+    if not text:
+        return None
+    from btbench.errors import UsageError
+
+    try:
+        first, last = (float(end) for end in text.split(":"))
+    except ValueError:
+        first, last = 0.0, 0.0
+    if not first < last:
+        raise UsageError(
+            f"--span {text}: not a span of time", "Two numbers of seconds, the smaller first: --span 50:90"
+        )
+    return first, last

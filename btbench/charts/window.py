@@ -1,0 +1,193 @@
+"""One window of a trace on one setup: who was where and when, under each policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from btbench.charts.view import View
+from btbench.errors import UsageError, nearest
+
+Array = npt.NDArray[np.float64]
+
+
+class Copied(NamedTuple):
+    """One entry a copy; moments in seconds of the window."""
+
+    source: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+    start_s: Array
+    ready_s: Array
+    used: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One window under one policy, one entry a request in arrival order; moments in seconds of the window."""
+
+    replica: npt.NDArray[np.int64]
+    arrival_s: Array
+    start_s: Array  # admission: the end of the queue wait
+    first_token_s: Array  # start + reuse + prefill
+    finish_s: Array
+    copied: Copied
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a timeline is to show; None is what shows the most (`read_window`)."""
+
+    setup: str | None = None
+    window: str | None = None
+    span_s: tuple[float, float] | None = None  # in seconds of the window
+
+
+@dataclass(frozen=True)
+class WindowView:
+    """What is known of one window on one setup."""
+
+    setup: str
+    window: str
+    replicas: list[str]  # names, in cluster order
+    policies: dict[str, Replayed]
+    span_s: tuple[float, float]  # what is to be shown of it
+
+    @property
+    def arrival_s(self) -> Array:
+        """Arrivals, which are the same under every policy."""
+        return next(iter(self.policies.values())).arrival_s
+
+
+_COLUMNS = ("policy", "replica", "arrival_s", "start_s", "reuse_s", "prefill_s", "finish_s")
+
+
+def read_window(view: View, choice: Choice) -> WindowView | None:
+    """The window chosen; else, of the first setup, the window in which the baseline's mean TTFT is longest, whole.
+
+    None where the result holds no requests. Raises UsageError where a name is unknown or the span holds nothing.
+    """
+    requests = view.requests()
+    if requests is None:
+        return None
+    setups = view.result.setups
+    setup = choice.setup or setups[0]
+    if setup not in setups:
+        raise UsageError(f"no such setup in this result: {setup!r}", nearest(setup, setups))
+    here = requests.filter(pl.col("setup") == setup)
+    window = _choose(here, choice.window, view.baseline or view.result.policies[0])
+    rows = here.filter(pl.col("window") == window).select(_COLUMNS).collect()
+    copies = view.copies().filter((pl.col("setup") == setup) & (pl.col("window") == window)).collect()
+    policies = {
+        str(policy): _replayed(part, copies.filter(pl.col("policy") == policy))
+        for (policy,), part in rows.partition_by("policy", as_dict=True, maintain_order=True).items()
+    }
+    whole = float(rows["arrival_s"].to_numpy().min()), float(rows["finish_s"].to_numpy().max())
+    return WindowView(setup, window, _replica_names(view, setup, rows), policies, _clip(choice.span_s, whole))
+
+
+def _clip(span_s: tuple[float, float] | None, whole: tuple[float, float]) -> tuple[float, float]:
+    """The part of the window that a span covers."""
+    if span_s is None:
+        return whole
+    first, last = max(span_s[0], whole[0]), min(span_s[1], whole[1])
+    if not first < last:
+        raise UsageError(
+            f"the span {span_s[0]:g}:{span_s[1]:g} holds nothing of the window",
+            f"The window lasts from {whole[0]:g} to {whole[1]:g} s.",
+        )
+    return first, last
+
+
+def _choose(requests: pl.LazyFrame, window: str | None, baseline: str) -> str:
+    if window is not None:
+        known = requests.select(pl.col("window").unique(maintain_order=True)).collect().to_series().to_list()
+        if window not in known:
+            raise UsageError(
+                f"no such window in this result: {window!r}", nearest(window, known[:20] if len(known) > 20 else known)
+            )
+        return window
+    means = (
+        requests.filter(pl.col("policy") == baseline)
+        .group_by("window", maintain_order=True)
+        .agg(pl.col("ttft_s").mean())
+        .collect()
+    )
+    return str(means["window"][int(means["ttft_s"].arg_max() or 0)])
+
+
+def _replayed(rows: pl.DataFrame, copies: pl.DataFrame) -> Replayed:
+    def column(name: str) -> Array:
+        return np.asarray(rows[name].to_numpy(), np.float64)
+
+    return Replayed(
+        replica=rows["replica"].to_numpy(),
+        arrival_s=column("arrival_s"),
+        start_s=column("start_s"),
+        first_token_s=column("start_s") + column("reuse_s") + column("prefill_s"),
+        finish_s=column("finish_s"),
+        copied=Copied(*(copies[name].to_numpy() for name in Copied._fields)),
+    )
+
+
+def _replica_names(view: View, setup: str, rows: pl.DataFrame) -> list[str]:
+    """As the scenario names them; where it is not there, as many as served a request."""
+    if view.scenario is not None:
+        for known in view.scenario.setups:
+            if known.name == setup:
+                return [replica.name for replica in known.replicas]
+    return [f"node{k}" for k in range(int(rows["replica"].to_numpy().max()) + 1)]
+
+
+def most_at_once(begin_s: Array, end_s: Array, edges_s: Array) -> Array:
+    """For each bin between neighbouring edges, how many intervals [begin, end) overlap at the same time, at most.
+
+    All in seconds, edges ascending; intervals in any order.
+    """
+    moments = np.concatenate([begin_s, end_s])
+    steps = np.concatenate([np.ones(len(begin_s)), -np.ones(len(end_s))])
+    order = np.lexsort((steps, moments))  # at the same moment those that end go first
+    moments, level = moments[order], np.cumsum(steps[order])
+    before = np.searchsorted(moments, edges_s, side="left")  # events before each edge
+    at_edge = np.concatenate([[0.0], level])[before]
+    most = at_edge[:-1].copy()
+    inside = np.flatnonzero(before[1:] > before[:-1])
+    if len(inside):
+        peaks = np.maximum.reduceat(level[: before[-1]], before[inside])
+        most[inside] = np.maximum(most[inside], peaks)
+    return most
+
+
+def burst_starts(arrival_s: Array, deviations: float = 4.0) -> list[float]:
+    """Where arrivals jump: in the stretch ahead there are more than in the one before, by so many standard deviations.
+
+    For a steady (Poisson) stream the difference of the two counts has about their sum as variance. Stretches of a
+    15th to a 240th of the window are tried, and of neighbouring moments the one with the largest jump counts. A
+    result does not hold prefixes, so this knows of arrivals alone.
+    """
+    here = np.arange(len(arrival_s))
+    lasting_s = arrival_s[-1] - arrival_s[0]
+    largest = np.zeros(len(arrival_s))
+    for part in (15, 30, 60, 120, 240):
+        over_s = lasting_s / part
+        after = np.searchsorted(arrival_s, arrival_s + over_s, "right") - here
+        before = here - np.searchsorted(arrival_s, arrival_s - over_s)
+        known = arrival_s >= arrival_s[0] + over_s  # nothing is known of what came before the window
+        largest = np.maximum(largest, np.where(known, (after - before) / np.sqrt(after + before), 0))
+    found = np.flatnonzero(largest >= deviations)
+    apart = np.flatnonzero(np.diff(arrival_s[found]) > lasting_s / 60) + 1
+    return [float(arrival_s[near[largest[near].argmax()]]) for near in np.split(found, apart) if len(near)]
+
+
+def per_replica(replayed: Replayed, replicas: int, edges_s: Array) -> Array:
+    """(replicas, bins) the most requests in flight (queued or running) on each replica at once, bin by bin."""
+    order = np.argsort(replayed.replica, kind="stable")
+    ends = np.searchsorted(replayed.replica[order], np.arange(replicas + 1))
+    rows = []
+    for k in range(replicas):
+        here = order[ends[k] : ends[k + 1]]
+        rows.append(most_at_once(replayed.arrival_s[here], replayed.finish_s[here], edges_s))
+    return np.array(rows)
