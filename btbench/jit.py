@@ -59,6 +59,11 @@ def is_compiled(name: str = "replay_requests") -> bool:
     return any(CACHE_FOLDER.rglob(f"*.{name}-*.nbi"))
 
 
+def compiled_kernels(function: Any) -> int:
+    """How many versions of a kernel, by type, this process has compiled or loaded."""
+    return len(getattr(function, "signatures", ()))
+
+
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A view that cannot be written to; kernels are compiled by type, which this is part of: one way, one kernel."""
     view = np.asarray(array).view()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,12 @@ from btbench.engine.loop import (
     replay_requests,
     replay_requests_uncached,
 )
-from btbench.engine.records import Records
+from btbench.engine.records import Costs, Records, State
 from btbench.engine.run import Copies, Run, Served
 from btbench.engine.signals import new_signals
 from btbench.engine.workload import Workload, build_workload
 from btbench.errors import CapacityError, PolicyError, TraceError
+from btbench.jit import compiled_kernels
 from btbench.policies.custom import Callback
 from btbench.policies.memory import new_memory
 from btbench.policies.registry import Policy
@@ -66,58 +68,90 @@ def check_replayable(trace: Trace) -> None:
         )
 
 
+class _Attempt(NamedTuple):
+    """One pass of the kernel over a window."""
+
+    status: int
+    request: int  # the one it stopped at
+    where: int  # the replica
+    state: State
+    callback: Callback | None
+    engine_s: float
+    was_compiled: bool  # whether the kernel had to be compiled (or read from disk) first
+
+
 def replay_workload(
     trace: Trace, work: Workload, setup: Setup, idle: Records, policy: Policy, options: ServingOptions, seed: int
 ) -> Run:
     """`replay` of a window whose workload and idle replicas are at hand; room for draws and copies grows as needed."""
     n = len(work.requests)
-    count = len(idle)
-    btb = policy.parameters.btb
-    costs = allocate.costs_of(setup, options, trace.block_tokens, btb.prefix_blocks)
+    costs = allocate.costs_of(setup, options, trace.block_tokens, policy.parameters.btb.prefix_blocks)
     # a pick takes 2 outputs on average, with a spread of sqrt(2): 12 standard deviations of all picks are enough
     draw_room = 2 * n + int(17 * n**0.5) + 1024
     copy_room = n + 1024 if policy.moves_kv else 1
-    copies_per_request = {"btb": min(btb.copies, count), "custom": count}.get(policy.kind, 0)
-    started = time.perf_counter()
     while True:
-        draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
-        state = allocate.new_state(work, idle, copy_room, copies_per_request)
-        signals = new_signals(work, state, options)
-        view = allocate.view_of(work, state, costs, signals)
-        orders = allocate.new_orders(count)
-        callback = Callback(policy, view, orders, seed) if policy.is_python else None
-        memory = callback.memory if callback else new_memory(policy, view)
-        loop = replay_requests_uncached if policy.is_compiled_plugin else replay_requests
-        status, request, where = loop(
-            policy.code, policy.kernel_parameters(), view, costs, state, signals, draws, memory, orders
-        )
-        if status == OUT_OF_DRAWS:
+        attempt = _attempt(work, idle, costs, policy, options, seed, draw_room, copy_room)
+        if attempt.status == OUT_OF_DRAWS:
             draw_room *= 2
-        elif status == OUT_OF_COPIES:
+        elif attempt.status == OUT_OF_COPIES:
             copy_room *= 2
-        else:
+        elif not attempt.was_compiled:  # else once more, so that engine_s holds no compiling
             break
-    engine_s = time.perf_counter() - started
-    if callback and callback.error:
-        raise callback.error
-    if status == TOO_LARGE:
-        raise _too_large(trace, setup, request, where, int(idle[where].token_budget))
-    if status == WRONG_REPLICA:
-        raise PolicyError(
-            f"policy {policy.name!r}, request {request}: no replica {where}", f"Replicas are 0 … {count - 1}."
-        )
-    assert status == DONE and not np.isnan(state.served.finish_s).any(), "a request was not served"
+    _check(attempt, trace, setup, idle, policy)
+    state = attempt.state
+    unknown_tokens = work.requests.input_tokens - work.known_tokens
     flown = state.flights.copies[: state.flights.started[0]]
     return Run(
         served=Served(*(np.ascontiguousarray(state.served[name]) for name in Served._fields)),
         copies=Copies(*(np.ascontiguousarray(flown[name]) for name in Copies._fields)),
         block_bytes=costs.block_bytes,
-        floor_ttft_s=costs.flops_per_token
-        * (work.requests.input_tokens - work.known_tokens)
-        / idle.prefill_flops.max(),
+        floor_ttft_s=costs.flops_per_token * unknown_tokens / idle.prefill_flops.max(),
         busy_s=np.ascontiguousarray(state.replicas.busy_s),
-        engine_s=engine_s,
+        engine_s=attempt.engine_s,
     )
+
+
+def _attempt(
+    work: Workload,
+    idle: Records,
+    costs: Costs,
+    policy: Policy,
+    options: ServingOptions,
+    seed: int,
+    draw_room: int,
+    copy_room: int,
+) -> _Attempt:
+    kernel = replay_requests_uncached if policy.is_compiled_plugin else replay_requests
+    compiled_before = compiled_kernels(kernel)
+    started = time.perf_counter()
+    copies_per_request = {"btb": min(policy.parameters.btb.copies, len(idle)), "custom": len(idle)}.get(policy.kind, 0)
+    state = allocate.new_state(work, idle, copy_room, copies_per_request)
+    signals = new_signals(work, state, options)
+    view = allocate.view_of(work, state, costs, signals)
+    orders = allocate.new_orders(len(idle))
+    callback = Callback(policy, view, orders, seed) if policy.is_python else None
+    memory = callback.memory if callback else new_memory(policy, view)
+    draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
+    status, request, where = kernel(
+        policy.code, policy.kernel_parameters(), view, costs, state, signals, draws, memory, orders
+    )
+    engine_s = time.perf_counter() - started
+    was_compiled = compiled_kernels(kernel) > compiled_before
+    return _Attempt(status, request, where, state, callback, engine_s, was_compiled)
+
+
+def _check(attempt: _Attempt, trace: Trace, setup: Setup, idle: Records, policy: Policy) -> None:
+    """Raises what stopped the replay, if anything did."""
+    if attempt.callback and attempt.callback.error:
+        raise attempt.callback.error
+    if attempt.status == TOO_LARGE:
+        raise _too_large(trace, setup, attempt.request, attempt.where, int(idle[attempt.where].token_budget))
+    if attempt.status == WRONG_REPLICA:
+        raise PolicyError(
+            f"policy {policy.name!r}, request {attempt.request}: no replica {attempt.where}",
+            f"Replicas are 0 … {len(idle) - 1}.",
+        )
+    assert attempt.status == DONE and not np.isnan(attempt.state.served.finish_s).any(), "a request was not served"
 
 
 def _too_large(trace: Trace, setup: Setup, request: int, replica: int, budget: int) -> CapacityError:
