@@ -12,7 +12,7 @@ from results_samples import make_replays, make_setup, make_trace
 
 from btbench.results.files import load_result
 from btbench.results.provenance import Published
-from btbench.results.report import findings, write_report
+from btbench.results.report import write_report
 from btbench.results.writer import write_result
 
 SETUPS = [make_setup(f"setup{k}") for k in range(4)]
@@ -101,12 +101,6 @@ def test_the_page_is_the_same_bytes_again(folder):
     before = (folder / "report.html").read_bytes()
     assert write_report(folder).read_bytes() == before
     assert not list(folder.glob("*.part"))
-
-
-def test_findings_say_what_each_policy_does(folder):
-    result = load_result(folder)
-    (line,) = findings(result)
-    assert re.fullmatch(r"<btb> has a mean TTFT [\d.]+% to [\d.]+% lower than cache_aware, on 4 of 4 setups\.", line)
 
 
 def chromium(*arguments):

@@ -8,8 +8,9 @@ from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.provenance import Provenance, Published, describe_origin
 from btbench.results.sheets import published_sheet
-from btbench.results.summary import summary_rows
-from btbench.results.table import headline, markdown_table, render_table
+from btbench.results.summary import Row, summary_rows
+from btbench.results.table import markdown_table, render_table
+from btbench.results.words import findings, headline
 
 SETUPS = [make_setup(name) for name in ("70b_h100x4", "qwen3_8b_h100x4", "dense1t_b300x4")]
 
@@ -127,6 +128,45 @@ def test_parts_have_a_table_of_their_own():
     text = rendered(make_result(labels=("art", "synthetic", "art")), 80)
     titles = [line for line in text.splitlines() if line.startswith("Time to first")]
     assert titles == [f"Time to first token (TTFT), {part}" for part in ("all requests", "art", "synthetic")]
+
+
+@pytest.mark.parametrize(
+    ("reductions", "said"),
+    [
+        ([11.04, 70.28], "btb has a mean TTFT 11.0% to 70.3% lower than cache_aware on all 2 setups."),
+        ([-116.4, -70.9, -80.0], "btb has a mean TTFT 70.9% to 116.4% higher than cache_aware on all 3 setups."),
+        (
+            [-1.0, 0.2, 0.01],
+            "btb has a mean TTFT from 1.0% higher to 0.2% lower against cache_aware: "
+            "lower on 1, higher on 1 of 3 setups.",
+        ),
+        (
+            [-1.0, 0.0],
+            "btb has a mean TTFT from 1.0% higher to the same against cache_aware: "
+            "lower on 0, higher on 1 of 2 setups.",
+        ),
+        ([0.01], "btb has the same mean TTFT as cache_aware."),
+        ([62.025], "btb has a mean TTFT 62.0% lower than cache_aware."),
+    ],
+)
+def test_findings_say_what_each_policy_does(reductions, said):
+    values = make_result().rows[0].values
+    rows = tuple(
+        Row(f"setup{k}", policy, "all", {**values, "mean_reduction_pct": reduction if policy == "btb" else None})
+        for k, reduction in enumerate(reductions)
+        for policy in ("cache_aware", "btb")
+    )
+    assert findings(Result(rows, Provenance(baseline="cache_aware"))) == [said]
+
+
+def test_findings_are_told_for_each_part_at_the_end_of_the_table():
+    result = make_result(labels=("art", "synthetic", "art"))
+    told = findings(result)
+    parts = ("all requests", "art", "synthetic")
+    assert [line.split(" has ")[0] for line in told] == [
+        f"{part}: {policy}" for part in parts for policy in ("least_load", "btb")
+    ]
+    assert rendered(result, 200).splitlines()[-6:] == told
 
 
 def test_published_values_stand_beside_ours_with_the_difference():

@@ -13,7 +13,7 @@ from btbench.results import numbers
 from btbench.results.files import REQUESTS, Result
 from btbench.results.requests import COPY_SCHEMA
 from btbench.results.summary import ALL, Row
-from btbench.results.table import headline
+from btbench.results.words import headline
 from btbench.results.writer import COPIES
 from btbench.scenario import Scenario
 

@@ -10,11 +10,9 @@ from string import Template
 
 import msgspec
 
-from btbench.results import numbers
 from btbench.results.files import SCENARIO, Result, load_result
 from btbench.results.sheets import Sheet, result_sheets
-from btbench.results.summary import ALL
-from btbench.results.table import headline
+from btbench.results.words import findings, headline
 
 REPORT, CHARTS = "report.html", "charts"
 _PICTURES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}  # the sharper form of a chart first
@@ -42,26 +40,6 @@ def write_report(folder: Path) -> Path:
     finally:
         aside.unlink(missing_ok=True)
     return file
-
-
-def findings(result: Result) -> list[str]:
-    """What each policy does to mean TTFT against the baseline, a sentence each."""
-    lines = []
-    baseline = result.provenance.baseline or "the baseline"
-    for policy in result.policies:
-        rows = [row for row in result.rows if row.policy == policy and row.part == ALL]
-        reductions = sorted(row["mean_reduction_pct"] for row in rows if row["mean_reduction_pct"] is not None)
-        if not reductions:
-            continue
-        low, high = (numbers.percent(reductions[k]) for k in (0, -1))
-        span = low if low == high else f"{low} to {high}"
-        better = sum(reduction > 0 for reduction in reductions)
-        setups = f"{better} of {len(reductions)} setups" if len(reductions) > 1 else "1 setup"
-        if better == len(reductions):
-            lines.append(f"{policy} has a mean TTFT {span} lower than {baseline}, on {setups}.")
-        else:
-            lines.append(f"{policy} reduces mean TTFT against {baseline} by {span}; it is lower on {setups}.")
-    return lines
 
 
 def _table(sheet: Sheet) -> str:

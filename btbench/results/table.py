@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.sheets import Sheet, result_sheets
+from btbench.results.words import findings, headline
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,23 +17,14 @@ ROOMY = 104  # columns of a terminal from which on the spare columns are shown
 _STYLES = {"": "", "best": "bold", "good": "green", "bad": "red", "dim": "dim"}
 
 
-def headline(result: Result) -> str:
-    """One line that says what was replayed."""
-    trace = result.provenance.trace
-    requests = next((row["requests"] for row in result.rows if row.part == "all"), None)
-    words = [result.name, f"{numbers.count(requests)} requests"]
-    if trace is not None:
-        words[1] += f" in {numbers.count(trace.windows)} window{'s' if trace.windows != 1 else ''}"
-        words.append(f"trace {trace.source or trace.name}")
-    return " · ".join(word for word in words if word)
-
-
 def render_table(result: Result, width: int) -> RenderableType:
-    """The sheets of a result for a terminal of so many columns."""
+    """The sheets of a result for a terminal of so many columns, and what follows from them at the end."""
     from rich.console import Group
     from rich.text import Text
 
-    return Group(Text(headline(result), style="bold"), *render_sheets(result_sheets(result), width))
+    told = findings(result)
+    end = [Text(), Text("\n".join(told))] if told else []
+    return Group(Text(headline(result), style="bold"), *render_sheets(result_sheets(result), width), *end)
 
 
 def render_sheets(sheets: Sequence[Sheet], width: int) -> list[RenderableType]:
@@ -96,7 +87,10 @@ def _rich_table(sheet: Sheet, columns: Sequence[int], width: int) -> Table:
 
 def markdown_table(result: Result) -> str:
     """The sheets of a result in GitHub's Markdown; also the result's `table.md`."""
-    return f"# {escape(headline(result))}\n\n{markdown_sheets(result_sheets(result))}"
+    told = "".join(f"- {escape(line)}\n" for line in findings(result))
+    return "\n".join(
+        [f"# {escape(headline(result))}\n", *([told] if told else []), markdown_sheets(result_sheets(result))]
+    )
 
 
 def markdown_sheets(sheets: Sequence[Sheet]) -> str:
