@@ -1,10 +1,15 @@
 """The same problem through the engine and through the twin, as plain rows that can be compared."""
 
+from typing import Any
+
 import naive
+import pytest
 from strategies import Problem, trace_of
 
-from btbench.engine import TIERS, Run, replay
+from btbench.engine import TIERS, Run, allocate, replay
+from btbench.engine.records import State
 from btbench.policies.registry import Policy
+from btbench.policies.view import ClusterView
 
 PAPER_POLICIES = tuple(naive.POLICIES)
 
@@ -18,6 +23,21 @@ def through_engine(problem: Problem, policy: str, joined: bool = True) -> Run:
         problem.options,
         problem.seed,
     )
+
+
+def inside_engine(problem: Problem, policy: str) -> tuple[State, ClusterView]:
+    """The state a replay ends in, and the view its policy had."""
+    kept: dict[str, Any] = {}
+
+    def keep(name: str) -> Any:
+        make = getattr(allocate, name)
+        return lambda *args, **kwargs: kept.setdefault(name, make(*args, **kwargs))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("new_state", "view_of"):
+            patch.setattr(allocate, name, keep(name))
+        through_engine(problem, policy)
+    return kept["new_state"], kept["view_of"]
 
 
 def through_twin(problem: Problem, policy: str) -> naive.Replay:

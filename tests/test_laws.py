@@ -11,12 +11,11 @@ from cases import GOLDEN, read_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import Row, assert_lawful
-from replaying import PAPER_POLICIES, rows_of_run, rows_of_twin, through_engine, through_twin
+from replaying import PAPER_POLICIES, inside_engine, rows_of_run, rows_of_twin, through_engine, through_twin
 from strategies import Problem, trace_of
 
 from btbench.cluster.gpus import Gpu
 from btbench.cluster.models import Model
-from btbench.engine import allocate
 
 policies = st.sampled_from(PAPER_POLICIES)
 
@@ -57,16 +56,12 @@ def test_golden_files_are_lawful(folder):
 @given(strategies.problems(), policies)
 def test_hbm_ram_and_free_blocks_add_up(problem, policy):
     """Walk every replica's cache at the end of a replay: lists, bits and counts tell one story, the twin's."""
-    states = []
-    make_state = allocate.new_state
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(allocate, "new_state", lambda *args: states.append(make_state(*args)) or states[-1])
-        through_engine(problem, policy)
+    state, _ = inside_engine(problem, policy)
     twin = through_twin(problem, policy)
     for r, replica in enumerate(twin.replicas):
-        assert_cache_adds_up(states[-1], r, replica.cache)
-        state = states[-1].replicas[r]
-        assert state.used_tokens == state.context_tokens == state.batch == states[-1].load[r] == 0, "all have left"
+        assert_cache_adds_up(state, r, replica.cache)
+        here = state.replicas[r]
+        assert here.used_tokens == here.context_tokens == here.batch == state.load[r] == 0, "all have left"
 
 
 def assert_cache_adds_up(state, r: int, twin: naive.Cache) -> None:
