@@ -34,7 +34,7 @@ def timeline_chart(view: View, choice: Choice = WHOLE) -> Figure | None:
     first, last = shown.span_s
     bursts = [start for start in burst_starts(shown.arrival_s) if first <= start <= last]
     figure, axes = _panels(view, shown, _title(view, levels))
-    _draw_arrivals(view, axes[0], shown, edges, bursts)
+    _draw_arrivals(view, axes[0], shown, bursts)
     norm = PowerNorm(0.5, 0, max(1.0, *(float(level.max()) for level in levels.values())))
     colours = heat_colours(view)
     for panel, (policy, level) in zip(axes[1:], levels.items(), strict=True):
@@ -81,8 +81,8 @@ def _panels(view: View, shown: WindowView, title: str) -> tuple[Figure, list[Axe
     return figure, [first, *(figure.add_subplot(grid[k + 1], sharex=first) for k in range(count))]
 
 
-def _draw_arrivals(view: View, panel: Axes, shown: WindowView, edges: Array, bursts: list[float]) -> None:
-    counts, _ = np.histogram(shown.arrival_s, edges)
+def _draw_arrivals(view: View, panel: Axes, shown: WindowView, bursts: list[float]) -> None:
+    counts, edges = np.histogram(shown.arrival_s, 200, shown.span_s)
     rate = counts / np.diff(edges)
     top = max(float(rate.max()), 1e-9)
     panel.stairs(rate, edges, fill=True, color=view.theme.soft)

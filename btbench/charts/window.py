@@ -164,22 +164,26 @@ def most_at_once(begin_s: Array, end_s: Array, edges_s: Array) -> Array:
 def burst_starts(arrival_s: Array, deviations: float = 4.0) -> list[float]:
     """Where arrivals jump: in the stretch ahead there are more than in the one before, by so many standard deviations.
 
-    For a steady (Poisson) stream the difference of the two counts has about their sum as variance. Stretches of a
-    15th to a 240th of the window are tried, and of neighbouring moments the one with the largest jump counts. A
-    result does not hold prefixes, so this knows of arrivals alone.
+    For a steady (Poisson) stream the difference of the two counts has about their sum as variance. Stretches from a
+    240th to a 15th of the window are tried; the shortest that shows a jump places it. A result does not hold
+    prefixes, so this knows of arrivals alone.
     """
     here = np.arange(len(arrival_s))
     lasting_s = arrival_s[-1] - arrival_s[0]
-    largest = np.zeros(len(arrival_s))
-    for part in (15, 30, 60, 120, 240):
+    starts: list[float] = []
+    for part in (240, 120, 60, 30, 15):
         over_s = lasting_s / part
         after = np.searchsorted(arrival_s, arrival_s + over_s, "right") - here
         before = here - np.searchsorted(arrival_s, arrival_s - over_s)
         known = arrival_s >= arrival_s[0] + over_s  # nothing is known of what came before the window
-        largest = np.maximum(largest, np.where(known, (after - before) / np.sqrt(after + before), 0))
-    found = np.flatnonzero(largest >= deviations)
-    apart = np.flatnonzero(np.diff(arrival_s[found]) > lasting_s / 60) + 1
-    return [float(arrival_s[near[largest[near].argmax()]]) for near in np.split(found, apart) if len(near)]
+        jump = np.where(known, (after - before) / np.sqrt(after + before), 0)
+        found = np.flatnonzero(jump >= deviations)
+        apart = np.flatnonzero(np.diff(arrival_s[found]) > over_s) + 1
+        for near in np.split(found, apart) if len(found) else ():
+            start = float(arrival_s[near[jump[near].argmax()]])
+            if all(abs(start - other) > over_s for other in starts):
+                starts.append(start)
+    return sorted(starts)
 
 
 def per_replica(replayed: Replayed, replicas: int, edges_s: Array) -> Array:

@@ -53,7 +53,7 @@ def plot(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Draw the charts of a stored result again, and print their paths.
+    """Draw the charts of a stored result again, renew its report.html, and print their paths.
 
     \b
     Examples:
@@ -63,10 +63,13 @@ def plot(
     """
     from btbench.charts.draw import draw_result
     from btbench.charts.window import Choice
+    from btbench.results.report import write_report
 
     choice = Choice(setup, window, _span(span))
     with progress_bar(quiet) as progress:
         paths = draw_result(result, chart_formats(charts), theme.value, part, choice, out, progress)
+    if out is None:
+        write_report(paths[0].parents[1])
     for path in paths:
         print(path)
 

@@ -96,14 +96,20 @@ def replay(
     check_output(folder, force)
     tell = (lambda text: None) if quiet else note
     with progress_bar(quiet) as progress:
-        result, summary_line = _replay(asked, folder, force, jobs, tell, progress)
+        result, summary_line = _replay(asked, folder, force, jobs, not no_charts, tell, progress)
     _print(result, format)
     if not quiet:
         say(summary_line)
 
 
 def _replay(
-    asked: "Scenario", folder: Path, force: bool, jobs: int | None, tell: Callable[[str], None], progress: "Progress"
+    asked: "Scenario",
+    folder: Path,
+    force: bool,
+    jobs: int | None,
+    charts: bool,
+    tell: Callable[[str], None],
+    progress: "Progress",
 ) -> tuple["Result", str]:
     """The result, which is in its folder now, and a line on how long it took."""
     from btbench import jit
@@ -134,9 +140,15 @@ def _replay(
             published=[Published(**asdict(row)) for row in asked.published],
             published_source=asked.published_source,
         )
+        took_s = time.perf_counter() - started
+        if charts:
+            from btbench.charts.draw import draw_result
+            from btbench.results.report import write_report
+
+            draw_result(writer.folder, progress=progress)
+            write_report(writer.folder)  # again, now with the charts
     for text in _idle(result, asked.policies, trace.block_tokens):
         tell(text)
-    took_s = time.perf_counter() - started
     replayed = len(trace) * len(asked.setups) * len(asked.policies)
     engine_s = sum(float(row["engine_s"] or 0) for row in result.rows if row.part == "all")
     line = f"{replayed:,} requests replayed in {took_s:.2f} s (engine {engine_s:.2f} s); result in {folder}"
