@@ -19,6 +19,7 @@ from btbench.charts.work import copies_chart, prefill_chart
 from btbench.errors import BtbenchError, UsageError, nearest
 from btbench.progress import Progress, silent
 from btbench.results.files import SCENARIO, load_result
+from btbench.results.report import write_report
 from btbench.results.summary import ALL
 from btbench.scenario import Scenario, load_scenario
 
@@ -62,6 +63,8 @@ def draw_result(
             if figure is not None:
                 stem = name if part == ALL else f"{name}-{part}"
                 paths += save_figure(figure, out or result.folder / "charts", stem, formats, page)
+    if out is None:
+        write_report(result.folder)  # which shows the charts beside it
     return paths
 
 
