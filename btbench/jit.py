@@ -88,16 +88,25 @@ def uncached(kernel: Any) -> Any:
     return numba.njit(**options)(getattr(kernel, "py_func", kernel))
 
 
+# Of what only becomes part of kernels: no entries from Python and C, which would take a third of the compile time.
+_STEP: Any = {
+    "nogil": True,
+    "error_model": "numpy",
+    "forceinline": True,
+    "_nrt": False,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """A step of a kernel: compiled into every kernel that calls it, so that bundles of arrays cost nothing to pass."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
-    return numba.njit(**options)(function)
+    return numba.njit(**_STEP)(function)
 
 
 def choose_by_types(function: Callable[..., Any]) -> Any:
     """Decorator of a chooser: given the types of its arguments, it returns the body compiled in place of `function`."""
-    options: Any = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
-    return extending.overload(function, jit_options=options, strict=False)
+    return extending.overload(function, jit_options=_STEP, strict=False)
 
 
 @extending.intrinsic
