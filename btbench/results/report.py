@@ -16,6 +16,7 @@ from btbench.results.words import findings, headline
 
 REPORT, CHARTS = "report.html", "charts"
 _PICTURES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}  # the sharper form of a chart first
+_FIRST = ("reduction", "ttft", "ttft_split", "timeline")  # charts that answer the question; the others follow by name
 
 
 def write_report(folder: Path) -> Path:
@@ -66,17 +67,17 @@ def _charts(folder: Path) -> str:
     for suffix in _PICTURES:
         for path in sorted(folder.glob(f"*{suffix}")):
             pictures.setdefault(path.stem, path)
-    figures = [_figure(stem, pictures[stem]) for stem in sorted(pictures)]
+    stems = [stem for stem in _FIRST if stem in pictures] + sorted(pictures.keys() - set(_FIRST))
+    figures = [_figure(stem, pictures[stem]) for stem in stems]
     if not figures:
         return ""
     return f'<section>\n<h2>Charts</h2>\n<div class="charts">\n{chr(10).join(figures)}\n</div>\n</section>'
 
 
 def _figure(stem: str, path: Path) -> str:
-    words = stem.replace("_", " ").replace("-", " ")
     data = base64.b64encode(path.read_bytes()).decode()
     source = f"data:{_PICTURES[path.suffix]};base64,{data}"
-    return f'<figure><img alt="{escape(words)}" src="{source}"><figcaption>{escape(words)}</figcaption></figure>'
+    return f'<figure><img alt="Chart: {escape(stem.replace("_", " "))}" src="{source}"></figure>'
 
 
 def _provenance(result: Result) -> list[str]:
