@@ -34,7 +34,7 @@ def open_trace(spec: TraceSpec, base: Path, *, seed: int, progress: Progress = s
     located = locate(spec.source, base, progress, spec.windows)
     if located.windows is not None:
         spec = spec.model_copy(update={"windows": located.windows})
-    whole = read_whole(located, spec, progress)
+    whole = read_whole(located, spec, progress, seed)
     trace = whole.trace if located.windows is None else from_first_rows(whole.trace)
     trace = trace.with_changes(notes=(*located.notes, *trace.notes))
     return settle(whole._replace(trace=trace), spec)

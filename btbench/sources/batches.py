@@ -30,8 +30,8 @@ class Checked:
 
     rows: npt.NDArray[np.int64]  # (n,)
     arrival_s: npt.NDArray[np.float64]  # (n,) NaN where a row has no time of its own
-    input_tokens: npt.NDArray[Any]  # (n,) whole numbers, at least 0
-    output_tokens: npt.NDArray[Any]  # (n,) whole numbers, at least 0
+    input_tokens: npt.NDArray[Any]  # (n,) int64, at least 0
+    output_tokens: npt.NDArray[Any]  # (n,) int64, at least 0
     columns: dict[str, Any]  # the other roles
 
 
@@ -47,51 +47,62 @@ def _numbers(values: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     except (OverflowError, ValueError):
         pass
     missing = np.array([value is None for value in values], np.bool_)
-    return np.array([0.0 if value is None else float(value) for value in values], np.float64), missing
+    return np.array([_as_float(value) for value in values], np.float64), missing
 
 
-def check_batch(
-    batch: Batch, source: Format, units_per_s: float, default_output: int | None, intake: Intake
-) -> Checked:
+def _as_float(value: Any) -> float:
+    try:
+        return 0.0 if value is None else float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return np.inf
+
+
+def check_batch(batch: Batch, source: Format, unit: str, default_output: int | None, intake: Intake) -> Checked:
     """The rows of a batch that are in range, times in seconds; the others are refused one by one."""
     rows = np.asarray(batch.rows, np.int64)
-    time, no_time = _numbers(batch.columns["time"])
-    tokens, no_input = _numbers(batch.columns["input"])
-    output = batch.columns.get("output")
-    answer, no_output = _numbers(output) if output is not None else (np.zeros(len(rows)), np.ones(len(rows), np.bool_))
-    arrival_s = time / units_per_s
-    delays = batch.columns.get("delay")
-    untimed = no_time if delays is None else no_time & np.array([d is None for d in delays], np.bool_)
-    unanswered = no_output if default_output is None else np.zeros(len(rows), np.bool_)
-
-    def out_of_range(values: npt.NDArray[Any], absent: npt.NDArray[np.bool_], most: float) -> npt.NDArray[np.bool_]:
-        return ~absent & ~((values >= 0) & (values <= most))
-
+    units_per_s = UNITS_PER_S.get(unit, 1.0)
+    earliest = -LATEST_S if unit == "date" else 0.0  # dates count from the first row, which need not be the earliest
+    nothing = [None] * len(rows)
+    time, no_time = _numbers(batch.columns.get("time", nothing))
+    tokens, no_input = _numbers(batch.columns.get("input", nothing))
+    answer, no_output = _numbers(batch.columns.get("output", nothing))
+    delays = batch.columns.get("delay", nothing)
+    untimed = no_time if delays.count(None) == len(delays) else no_time & np.array([d is None for d in delays])
     faults = (
         (untimed, "time", time, "missing time"),
-        (out_of_range(arrival_s, no_time, LATEST_S), "time", time, "time out of range"),
+        (~no_time & ~_between(time, earliest * units_per_s, LATEST_S * units_per_s), "time", time, "time out of range"),
         (no_input, "input", tokens, "missing input length"),
-        (out_of_range(tokens, no_input, LARGEST_TOKENS), "input", tokens, "length out of range"),
-        (unanswered, "output", answer, "missing output length"),
-        (out_of_range(answer, no_output, LARGEST_TOKENS), "output", answer, "length out of range"),
+        (~no_input & ~_is_length(tokens), "input", tokens, "length out of range"),
+        (no_output & (default_output is None), "output", answer, "missing output length"),
+        (~no_output & ~_is_length(answer), "output", answer, "length out of range"),
     )
-    good = np.ones(len(rows), np.bool_)
-    for mask, _, _, _ in faults:
-        good &= ~mask
-    if not good.all():
-        for i in np.flatnonzero(~good).tolist():
-            role, values, kind = next((r, v, k) for mask, r, v, k in faults if mask[i])
-            _refuse(int(rows[i]), source.column(role), values[i], kind, units_per_s, intake)
-    if no_output.any() and default_output is not None:
+    good = ~np.logical_or.reduce([mask for mask, *_ in faults])
+    for i in np.flatnonzero(~good).tolist():
+        role, values, kind = next((r, v, k) for mask, r, v, k in faults if mask[i])
+        _refuse(int(rows[i]), source.column(role), values[i], kind, units_per_s, intake)
+    if source.drops_failures:
+        failed = good & (tokens == 0) & (answer == 0)
+        intake.tally.add_where("failed requests (no tokens)", "dropped", failed, rows + intake.rows_before)
+        good &= ~failed
+    if default_output is not None:
         answer = np.where(no_output, default_output, answer)
-        intake.tally.add_where(
-            "missing output length", f"taken as {default_output}", no_output & good, rows + intake.rows_before
-        )
-    if no_time.any():
-        arrival_s = np.where(no_time, np.nan, arrival_s)
-    others: dict[str, Any] = {k: v for k, v in batch.columns.items() if k not in ("time", "input", "output")}
+        handling = f"taken as {default_output}"
+        intake.tally.add_where("missing output length", handling, no_output & good, rows + intake.rows_before)
+    arrival_s = np.where(no_time, np.nan, time / units_per_s)
+    others = {k: v for k, v in batch.columns.items() if k not in ("time", "input", "output")}
     checked = Checked(rows, arrival_s, tokens, answer, others)
-    return checked if good.all() else rows_where(checked, good)
+    checked = checked if good.all() else rows_where(checked, good)
+    checked.input_tokens = checked.input_tokens.astype(np.int64, copy=False)
+    checked.output_tokens = checked.output_tokens.astype(np.int64, copy=False)
+    return checked
+
+
+def _between(values: npt.NDArray[Any], least: float, most: float) -> npt.NDArray[np.bool_]:
+    return (values >= least) & (values <= most)
+
+
+def _is_length(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    return _between(values, 0, LARGEST_TOKENS) & (values == np.floor(values))
 
 
 def rows_where(rows: Checked, good: npt.NDArray[np.bool_]) -> Checked:
@@ -110,17 +121,12 @@ def rows_where(rows: Checked, good: npt.NDArray[np.bool_]) -> Checked:
 
 
 def _refuse(row: int, column: str, value: Any, kind: str, units_per_s: float, intake: Intake) -> None:
-    if kind.startswith("missing"):
-        hint = None
-        if kind == "missing output length":
-            hint = "--default-output N (default_output_tokens in [trace]) gives such rows a length."
+    if kind == "missing output length":
+        hint = "--default-output N (default_output_tokens in [trace]) gives such rows a length."
         intake.refuse(row, kind, f"no {column!r}.", hint)
-        return
-    most = f"{LATEST_S * units_per_s:g}" if kind == "time out of range" else "2^53"
-    intake.refuse(row, kind, f"{column!r} is {value!s}; allowed: a number from 0 to {most}.")
-
-
-def units_of(source: Format, asked: str | None) -> float | None:
-    """Time units in a second: as asked, else as the format has it; None where it cannot be told or is a date."""
-    unit = asked or source.unit
-    return UNITS_PER_S.get(unit) if unit else None
+    elif kind.startswith("missing"):
+        intake.refuse(row, kind, f"no {column!r} (missing, null or not a number).")
+    elif kind == "time out of range":
+        intake.refuse(row, kind, f"{column!r} is {value!s}; allowed: a number from 0 to {LATEST_S * units_per_s:g}.")
+    else:
+        intake.refuse(row, kind, f"{column!r} is {value!s}; allowed: a whole number from 0 to 2^53.")

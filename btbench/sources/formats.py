@@ -24,10 +24,11 @@ class Format:
     title: str  # for people
     signature: tuple[tuple[str, ...], ...]  # recognised by all columns of any of these
     columns: dict[str, str] = field(default_factory=dict)  # role -> column
-    unit: str | None = "s"  # of the time column: a key of UNITS_PER_S, "date", or None where it cannot be told
+    unit: str | None = "s"  # of time: a key of UNITS_PER_S, "date", "none", or None where it cannot be told
     block_tokens: int | None = None
     ids: Literal["prefix", "block", "session", "none"] = "prefix"  # what a block id stands for
     layout: Literal["rows", "sessions", "conversations"] = "rows"  # what one row or document holds
+    drops_failures: bool = False  # rows without any token are failed requests
 
     def column(self, role: str) -> str:
         """The column's name, for messages."""
@@ -105,6 +106,7 @@ FORMATS = (
         (("Timestamp", "Request tokens", "Response tokens"),),
         {"time": "Timestamp", "input": "Request tokens", "output": "Response tokens", "session": "Session ID"},
         ids="none",
+        drops_failures=True,
     ),
     Format(
         "azure",
@@ -118,11 +120,15 @@ FORMATS = (
         "lmsys",
         "LMSYS-Chat-1M conversations",
         (("conversation_id", "conversation"),),
+        unit="none",
         ids="none",
         layout="conversations",
     ),
-    Format("sharegpt", "ShareGPT conversations", (("conversations",),), ids="none", layout="conversations"),
+    Format(
+        "sharegpt", "ShareGPT conversations", (("conversations",),), unit="none", ids="none", layout="conversations"
+    ),
 )
+DRAWN = frozenset(f.name for f in FORMATS if f.layout == "sessions")  # formats whose arrivals are drawn
 NAMES = list(dict.fromkeys(f.name for f in FORMATS))
 
 
@@ -151,10 +157,20 @@ def detect(keys: Iterable[str], file: str, forced: str | None = None) -> Format:
     if forced is not None:
         return _forced(candidates, have, file)
     raise TraceError(
-        f"{file}: no known trace format has these columns: {', '.join(sorted(have)) or 'none'}.",
-        "A row needs at least arrival_s (seconds), input_length, output_length and hash_ids; "
-        f"--trace-format forces one of {', '.join(NAMES)}.",
+        f"{file}: no known trace format has just these columns: {', '.join(sorted(have)) or 'none'}.",
+        _closest(have)
+        or f"A row needs at least arrival_s, input_length and output_length. Formats: {', '.join(NAMES)}.",
     )
+
+
+def _closest(have: set[str]) -> str | None:
+    """What the format that shares most columns would need besides."""
+    pairs = [(candidate, set(signature)) for candidate in FORMATS for signature in candidate.signature]
+    candidate, signature = max(pairs, key=lambda pair: (len(pair[1] & have) / len(pair[1]), len(pair[1] & have)))
+    if not signature & have:
+        return None
+    missing = ", ".join(map(repr, sorted(signature - have)))
+    return f"The nearest is {candidate.name} ({candidate.title}), which needs {missing} besides."
 
 
 def _forced(candidates: list[Format], have: set[str], file: str) -> Format:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from btbench.sources.batches import Batch
-from btbench.sources.containers import Advance, read_lines
 from btbench.sources.oddities import Intake
-from btbench.sources.spelling import in_words
+from btbench.sources.spelling import in_words, lowered
 
 SNIFFED_ROWS = 64
 _SCALAR = str | int | float | bool | None
@@ -32,16 +30,16 @@ def _problem(line: bytes, error: Exception) -> str:
         return in_words(error)
     text, shown = str(error), line.strip()[:60].decode(errors="replace")
     more = "…" if len(line.strip()) > 60 else ""
-    return f"not a JSON object ({text[0].lower()}{text[1:]}): {shown}{more}"
+    return f"not a JSON object ({lowered(text)}): {shown}{more}"
 
 
-def sniff(path: Path, intake: Intake) -> set[str]:
+def sniff(blocks: Iterator[bytes], intake: Intake) -> set[str]:
     """The keys of the first rows. Raises TraceError where the first is no JSON object and bad rows are not skipped."""
     keys: set[str] = set()
     decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
     number = 0
-    for block in read_lines(path, intake.file, lambda _: None):
-        for line in block.splitlines():
+    for block in blocks:
+        for line in block.split(b"\n"):
             number += 1
             if not line.strip():
                 continue
@@ -50,12 +48,12 @@ def sniff(path: Path, intake: Intake) -> set[str]:
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 if not intake.skip and not keys:
                     intake.refuse(number, "not JSON", _problem(line, error))
-            if number >= SNIFFED_ROWS:
+            if number >= SNIFFED_ROWS and keys:
                 return keys
     return keys
 
 
-def read_rows(path: Path, columns: dict[str, str], intake: Intake, advance: Advance) -> Iterator[Batch]:
+def read_rows(blocks: Iterator[bytes], columns: dict[str, str], intake: Intake) -> Iterator[Batch]:
     """Batches of the columns asked for (role -> key); a line that cannot be decoded is refused."""
     row_type = msgspec.defstruct(
         "Row",
@@ -66,7 +64,7 @@ def read_rows(path: Path, columns: dict[str, str], intake: Intake, advance: Adva
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(row_type)
     getters = {role: attrgetter(role) for role in columns}
     line = 0
-    for block in read_lines(path, intake.file, advance):
+    for block in blocks:
         lines = block.count(b"\n") + (not block.endswith(b"\n"))
         numbers: list[int] | range = range(line + 1, line + lines + 1)
         try:
@@ -84,7 +82,8 @@ def _decode_singly(
     block: bytes, line: int, decoder: msgspec.json.Decoder[Any], intake: Intake
 ) -> tuple[list[int], list[Any]]:
     numbers, rows = [], []
-    for number, text in enumerate(block.split(b"\n"), line + 1):
+    texts = block.split(b"\n")
+    for number, text in enumerate(texts, line + 1):
         if not text.strip():
             continue
         try:
@@ -92,7 +91,8 @@ def _decode_singly(
         except msgspec.ValidationError as error:
             intake.refuse(number, "wrong type", _problem(text, error))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            intake.refuse(number, "not JSON", _problem(text, error))
+            is_cut = text is texts[-1] and "truncated" in str(error)  # only the last line of a file has no line end
+            intake.refuse(number, "truncated last line" if is_cut else "not JSON", _problem(text, error))
         else:
             numbers.append(number)
     return numbers, rows

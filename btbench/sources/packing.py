@@ -85,11 +85,18 @@ class Packer:
         own = (rows.rows + intake.rows_before, rows.arrival_s, rows.input_tokens, rows.output_tokens)
         self._parts.append(Rows(*own, *numbers.values()))
 
+    @property
+    def count(self) -> int:
+        """Rows taken so far."""
+        return sum(len(part.row) for part in self._parts)
+
     def finish(self, name: str) -> Whole:
         """The packed trace: windows in order of first appearance, arrivals sorted within each."""
         rows = Rows(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
         paths = self._blocks.finish()
         self._parts.clear()
+        if self.source.unit == "date":
+            rows = rows._replace(arrival_s=rows.arrival_s - rows.arrival_s.min())
         self._note_oddities(rows, paths)
         order = _window_order(rows)
         if order is not None:
@@ -110,6 +117,7 @@ class Packer:
             windows=self._make_windows(rows),
             session=rows.session if (rows.session >= 0).any() else None,
             user=rows.user if (rows.user >= 0).any() else None,
+            has_times=self.source.unit != "none",
             has_blocks=block_count > 0,
             format=self.source.name,
         )
@@ -121,6 +129,8 @@ class Packer:
         add("output below 1", "raised to 1", rows.output_tokens < 1, rows.row)
         if len(paths.parent):
             add("null or empty hashes", "a request without a prefix", paths.counts == 0, rows.row)
+        if self.source.layout == "sessions":
+            return  # sessions overlap by their nature
         late = np.zeros(len(rows.row), np.bool_)
         by_window = np.argsort(rows.window, kind="stable")
         for part in np.split(by_window, np.flatnonzero(np.diff(rows.window[by_window])) + 1):

@@ -1,47 +1,63 @@
-"""From files to the packed trace, once: detection, rows, checks, packing, cache."""
+"""From files to the packed trace, once: what they are, their rows, checks, packing, cache."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 from btbench.errors import TraceError
 from btbench.progress import Progress, silent
-from btbench.sources import containers, jsonl, parquet
-from btbench.sources.batches import Batch, check_batch, units_of
-from btbench.sources.cache import cache_path, remembered
-from btbench.sources.formats import Format, detect
+from btbench.sources import containers, conversations
+from btbench.sources.batches import check_batch
+from btbench.sources.cache import cache_path, load, store
+from btbench.sources.content import open_file
+from btbench.sources.formats import DRAWN, Format, check_format_name
 from btbench.sources.oddities import Intake, Tally
 from btbench.sources.packing import Packer, Whole
 from btbench.sources.resolve import Located
+from btbench.sources.threads import Threads
+from btbench.sources.weka import Sessions
 from btbench.trace_spec import TraceSpec
 
 
-def read_whole(located: Located, spec: TraceSpec, progress: Progress = silent) -> Whole:
-    """The packed trace of some files, from the cache where it was packed before. Raises TraceError."""
+def read_whole(located: Located, spec: TraceSpec, progress: Progress = silent, seed: int = 0) -> Whole:
+    """The packed trace of some files, from the cache where it was packed before.
+
+    `seed` draws session starts where a format has none. Raises TraceError.
+    """
     if located.source == "-":
         kept = containers.spool(sys.stdin.buffer, "stdin")
         try:
-            return read_whole(located._replace(files=(kept,), source="stdin"), spec, progress)
+            return read_whole(located._replace(files=(kept,), source="stdin"), spec, progress, seed)
         finally:
             kept.unlink(missing_ok=True)
+    if spec.format is not None:
+        check_format_name(spec.format)
     files, names = list(located.files), _shown(located)
     for file, name in zip(files, names, strict=True):
         containers.magic(file, name)
     digest = containers.content_digest(files, names)
-    windows = spec.windows
-    options = {
+    options = _options(located, spec)
+    drawn = {**options, "session_gap_s": spec.session_gap_s, "seed": seed}
+    paths = [cache_path(digest, choice) for choice in (options, drawn)]
+    whole = load(paths[0]) or load(paths[1])
+    if whole is None:
+        whole = _pack(located, names, spec, seed, progress)
+        store(paths[whole.trace.format in DRAWN], whole)
+    trace = whole.trace.with_changes(name=located.name, source=located.source, revision=located.revision, digest=digest)
+    return Whole(trace, whole.row)
+
+
+def _options(located: Located, spec: TraceSpec) -> dict[str, Any]:
+    """What makes a difference to the packed trace of the same content."""
+    return {
         "format": spec.format or located.format,
         "time_unit": spec.time_unit,
         "default_output_tokens": spec.default_output_tokens,
         "skip_bad_rows": spec.skip_bad_rows,
-        "by": windows and windows.by,
-        "label_by": windows and windows.label_by,
+        "by": spec.windows and spec.windows.by,
+        "label_by": spec.windows and spec.windows.label_by,
     }
-    whole = remembered(cache_path(digest, options), lambda: _pack(located, names, spec, progress))
-    trace = whole.trace.with_changes(name=located.name, source=located.source, revision=located.revision, digest=digest)
-    return Whole(trace, whole.row)
 
 
 def _shown(located: Located) -> list[str]:
@@ -51,70 +67,48 @@ def _shown(located: Located) -> list[str]:
     return [f"{located.source.rstrip('/')}/{file.name}" for file in located.files]
 
 
-def _pack(located: Located, names: list[str], spec: TraceSpec, progress: Progress) -> Whole:
-    tally = Tally()
+def _pack(located: Located, names: list[str], spec: TraceSpec, seed: int, progress: Progress) -> Whole:
+    tally, threads, sessions = Tally(), Threads(), Sessions(spec.session_gap_s, seed)
     packer: Packer | None = None
     total = sum(file.stat().st_size for file in located.files)
-    done = 0
+    done = rows_before = 0
 
     def advance(count: int) -> None:
         nonlocal done
         done += count
         progress(f"reading {located.name}", done, total)
 
-    rows_before = 0
     for file, name in zip(located.files, names, strict=True):
         intake = Intake(name, spec.skip_bad_rows, tally, rows_before=rows_before)
-        source, batches = _open_rows(file, located, spec, intake, advance)
-        if packer is None:
-            packer = Packer(source, tally)
-        elif source.name != packer.source.name:
-            intake.fail(f"is a {source.name} trace, but the shards before it are {packer.source.name}.")
-        units_per_s = units_of(source, spec.time_unit)
-        if units_per_s is None:
-            intake.fail(
-                f"the unit of {source.column('time')!r} cannot be told.",
-                "--time-unit s|ms|us|ns (time_unit in [trace]) or --trace-format says it.",
-            )
+        source, batches = open_file(file, spec, located.format, sessions, intake, advance)
+        unit = _unit(source, spec, intake)
+        packer = packer or Packer(source, tally)
+        if source.name != packer.source.name:
+            intake.fail(f"a {source.name} trace, but the files before it are {packer.source.name}.")
+        last = 0
         for batch in batches:
-            checked = check_batch(batch, source, units_per_s, spec.default_output_tokens, intake)
-            packer.add(checked, intake)
             last = batch.rows[-1]
+            checked = check_batch(batch, source, unit, spec.default_output_tokens, intake)
+            packer.add(threads.follow(checked, intake), intake)
         rows_before += last
-    assert packer is not None
+    if packer is None or not packer.count:
+        dropped = "; ".join(f"{o.count:,} rows dropped: {o.kind}, first in row {o.first_row}" for o in tally.oddities())
+        raise TraceError(f"{located.source}: no row could be read.", dropped or "A trace holds at least one row.")
     whole = packer.finish(located.name)
-    if not len(whole.row):
-        raise TraceError(f"{located.source}: no row could be read.", "A trace holds at least one row.")
-    return Whole(whole.trace.with_changes(oddities=tally.oddities()), whole.row)
+    notes = (sessions.note(),) if sessions.count else ()
+    if packer.source.unit == "none":
+        notes = (conversations.NOTE,)
+    return Whole(whole.trace.with_changes(oddities=tally.oddities(), notes=notes), whole.row)
 
 
-def _open_rows(
-    file: Path, located: Located, spec: TraceSpec, intake: Intake, advance: containers.Advance
-) -> tuple[Format, Iterator[Batch]]:
-    """The format of a file and its rows."""
-    container = parquet if containers.magic(file, intake.file).startswith(containers.PARQUET) else jsonl
-    keys = container.sniff(file, intake)
-    source = detect(keys, intake.file, spec.format or located.format)
-    columns = columns_of(source, spec, keys, intake)
-    return source, container.read_rows(file, columns, intake, advance)
-
-
-def columns_of(source: Format, spec: TraceSpec, keys: set[str], intake: Intake) -> dict[str, str]:
-    """Role -> column to read. Raises TraceError where a column that is needed is not there."""
-    columns = dict(source.columns)
-    for role, asked in (
-        ("window", spec.windows and spec.windows.by),
-        ("label", spec.windows and spec.windows.label_by),
-    ):
-        if asked:
-            if asked not in keys:
-                intake.fail(
-                    f"missing column {asked!r}, which [trace.windows] names.", f"Found: {', '.join(sorted(keys))}."
-                )
-            columns[role] = asked
-    for role in ("time", "input"):
-        if columns[role] not in keys:
-            intake.fail(
-                f"missing column {columns[role]!r} of format {source.name!r}.", f"Found: {', '.join(sorted(keys))}."
-            )
-    return columns
+def _unit(source: Format, spec: TraceSpec, intake: Intake) -> str:
+    """The unit of time. Raises TraceError where it cannot be told."""
+    if source.unit in ("date", "none"):
+        return source.unit
+    unit = spec.time_unit or source.unit
+    if unit is None:
+        intake.fail(
+            f"the unit of {source.column('time')!r} cannot be told: seconds or milliseconds?",
+            "--time-unit s|ms|us|ns (time_unit in [trace]) says it, or --trace-format a format that has one.",
+        )
+    return unit

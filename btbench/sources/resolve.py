@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,10 +67,27 @@ def locate(source: str, base: Path, progress: Progress, windows: WindowSpec | No
     if source == "-":
         return Located((), "stdin", source)
     path = base / Path(source).expanduser()
-    if source.startswith("hf:") or (not is_file_name(source) and not path.exists()):
+    if source.startswith("hf:") or (not is_file_name(source) and not _exists(path)):
         from btbench.sources import catalogue
 
         return catalogue.locate(source, progress, windows)
-    if not path.exists():
-        raise TraceError(f"{source}: there is no such file.", f"Looked for {path}.")
+    if not _exists(path):
+        raise TraceError(f"{source}: there is no such file.", _near(path))
     return locate_path(source, path)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # e.g. a name too long
+        return False
+
+
+def _near(path: Path) -> str:
+    """The nearest name in the same folder."""
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return f"There is no folder {path.parent}."
+    close = get_close_matches(path.name, sorted(names), n=1, cutoff=0.5)
+    return f"Did you mean {close[0]!r}? Looked in {path.parent}." if close else f"Looked in {path.parent}."

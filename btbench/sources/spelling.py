@@ -17,9 +17,14 @@ def in_words(error: msgspec.ValidationError, column: str = "") -> str:
     """A validation error of msgspec as part of our own message."""
     text = str(error)
     place = re.search(r" - at `\$\.?(.*)`$", text)
-    text = re.sub(r" - at `.*`$", "", text).replace("`", "")
+    text = lowered(re.sub(r" - at `.*`$", "", text).replace("`", "").replace(" | null", ""))
     where = column + (place.group(1) if place else "")
-    return f"{where!r}: {text[0].lower()}{text[1:]}." if where else f"{text[0].lower()}{text[1:]}."
+    return f"{where!r}: {text}." if where else f"{text}."
+
+
+def lowered(text: str) -> str:
+    """A sentence to go on with, unless it opens with an abbreviation."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def spelled_out(rows: Checked, column: str, intake: Intake) -> Checked:

@@ -27,6 +27,12 @@ def window_name(cut: Cut) -> str:
     return f"rows {cut.start}-{cut.stop - 1}"
 
 
+def cut_named(name: str) -> Cut:
+    """The cut that a window's id is of."""
+    start, last = name.removeprefix("rows ").split("-")
+    return Cut(int(start), int(last) + 1)
+
+
 def is_cut(spec: WindowSpec | None) -> bool:
     """Whether windows are to be cut, rather than the rows' own used."""
     return spec is not None and (spec.count is not None or spec.rows is not None or spec.span_s is not None)
