@@ -1,11 +1,13 @@
 """A small Hugging Face Hub on loopback, with faults on demand, for tests of the real clients.
 
 It answers what they ask for data sets: revisions, file listings, `resolve` with ETag and ranges, the redirect of large
-files to another address; and plain files under `/files`. Every request is logged with the bytes of its answer.
+files to another address, pushes; and plain files under `/files`. Every request is logged with the bytes
+of its answer.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import threading
@@ -62,8 +64,8 @@ class HubServer:
         self.files: dict[str, bytes] = {}  # path under /files -> content
         self.faults: list[Fault] = []
         self.log: list[Logged] = []
+        self.blobs: dict[str, bytes] = {}  # large files on their way in, by SHA-256
         self.ranges = True  # whether parts of files are served
-        self.posted: dict[str, Any] = {}  # what a push brought
         self.before: Callable[[Logged], None] = lambda request: None  # called before each answer
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -112,6 +114,11 @@ def _listing(name: str, repo: Repo) -> dict[str, Any]:
     }
 
 
+def _mode(path: str) -> str:
+    """How a file is pushed."""
+    return "lfs" if path.endswith(".parquet") else "regular"
+
+
 def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -131,6 +138,9 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             self._answer()
 
+        def do_PUT(self) -> None:
+            self._answer()
+
         def _answer(self) -> None:
             path = unquote(urlsplit(self.path).path)
             self.entry = Logged(
@@ -142,7 +152,10 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             self.fault = hub.fault_of(path)
             if self.fault and self.fault.status:
                 self._send(self.fault.status, b"", self.fault.headers)
-            elif path.startswith("/api/") and self.command == "POST":
+            elif self.command == "PUT":
+                hub.blobs[path.removeprefix("/put/")] = body
+                self._send(200, b"")
+            elif self.command == "POST":
                 self._post(path, body)
             elif path.startswith("/api/datasets/"):
                 self._api(path.removeprefix("/api/datasets/"))
@@ -174,10 +187,22 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
 
         def _api(self, rest: str) -> None:
             owner, name, *more = rest.split("/")
-            revision = "/".join(more[1:]) if more and more[0] == "revision" else "main"
+            what, place = (more[0], more[1:]) if more else ("revision", ["main"])
+            revision = place[0] if what == "tree" else "/".join(place)
             repo = self._repo(f"{owner}/{name}", revision, metadata=True)
-            if repo is not None:
-                self._send(200, json.dumps(_listing(f"{owner}/{name}", repo)).encode())
+            if repo is None:
+                return
+            listing: Any = _listing(f"{owner}/{name}", repo)
+            if what == "tree":
+                folder = "/".join([*place[1:], ""])
+                inside = [f for f in listing["siblings"] if f["rfilename"].startswith(folder)]
+                if not inside:
+                    self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
+                    return
+                listing = [
+                    {"type": "file", "path": f["rfilename"], "size": f["size"], "oid": f["blobId"]} for f in inside
+                ]
+            self._send(200, json.dumps(listing).encode())
 
         def _resolve(self, rest: str) -> None:
             owner, name, _, tail = rest.split("/", 3)
@@ -216,21 +241,32 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             self._send(206, content[start:stop], headers)
 
         def _post(self, path: str, body: bytes) -> None:
-            hub.posted.setdefault(path, []).append(body)
-            answers: dict[str, Any] = {
-                "/api/validate-yaml": {"errors": [], "warnings": []},
-                "/api/repos/create": {"url": f"{hub.url}/datasets/me/bursts", "name": "me/bursts"},
-            }
-            if path.endswith("/preupload/main"):
-                files = json.loads(body)["files"]
-                answer: Any = {
-                    "files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]
-                }
+            """Enough of pushing: a new data set, large files, and commits."""
+            if path == "/api/repos/create":
+                asked = json.loads(body)
+                name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+                hub.repos.setdefault(name, Repo({}, large=False))
+                answer: Any = {"url": f"{hub.url}/datasets/{name}", "name": name}
+            elif path.endswith("/preupload/main"):
+                paths = [file["path"] for file in json.loads(body)["files"]]
+                answer = {"files": [{"path": p, "uploadMode": _mode(p), "shouldIgnore": False} for p in paths]}
+            elif path.endswith("/objects/batch"):
+                wanted = json.loads(body)["objects"]
+                actions = [{**o, "actions": {"upload": {"href": f"{hub.url}/put/{o['oid']}"}}} for o in wanted]
+                answer = {"transfer": "basic", "objects": actions}
             elif path.endswith("/commit/main"):
-                commit = {"commitUrl": f"{hub.url}/datasets/me/bursts/commit/{'a' * 40}", "commitOid": "a" * 40}
-                answer = commit | {"pullRequestUrl": None, "success": True}
+                name = path.removeprefix("/api/datasets/").removesuffix("/commit/main")
+                repo = hub.repos[name]
+                for line in map(json.loads, body.splitlines()):
+                    if line["key"] == "file":
+                        repo.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+                    elif line["key"] == "lfsFile":
+                        repo.files[line["value"]["path"]] = hub.blobs[line["value"]["oid"]]
+                repo.commit = hashlib.sha1(body).hexdigest()
+                url = f"{hub.url}/datasets/{name}/commit/{repo.commit}"
+                answer = {"commitUrl": url, "commitOid": repo.commit, "pullRequestUrl": None, "success": True}
             else:
-                answer = answers.get(path, {})
+                answer = {"errors": [], "warnings": []}
             self._send(200, json.dumps(answer).encode())
 
         def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from btbench import __version__
-from btbench.cli import analyze_trace, compare, fetch, list_command, plot, replay, traces
+from btbench.cli import analyze_trace, compare, fetch, generate, list_command, plot, replay, traces
 from btbench.cli.console import print_error, stderr
 from btbench.cli.options import DEBUG
 from btbench.errors import BtbenchError
@@ -24,6 +24,7 @@ COMMANDS = (
     ("list", list_command.list_names),
     ("traces", traces.traces),
     ("fetch", fetch.fetch),
+    ("generate", generate.generate),
 )
 
 BAD_INPUT = BtbenchError.exit_status

@@ -13,7 +13,6 @@ import random
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +20,10 @@ import numpy.typing as npt
 from btbench.errors import TraceError
 from btbench.progress import Progress, silent
 from btbench.runs import join_runs
-from btbench.sources import art_like
 from btbench.sources.digests import content_digest
-from btbench.sources.windows import Cut, take_cuts
+from btbench.sources.splits import split_windows
 from btbench.trace import Trace, Window
-from btbench.trace_spec import GeneratorSpec, TraceSpec
+from btbench.trace_spec import GeneratorSpec
 
 LABEL = "synthetic"
 MOST_ROWS = 2**31  # ids of jobs and runs are 32-bit
@@ -134,74 +132,7 @@ def draw_windows(spec: GeneratorSpec, layout: Layout) -> tuple[list[SyntheticWin
         row = np.lexsort((layout.id_rank, arrival_s))
         windows.append(SyntheticWindow(f"{LABEL}_{number:05d}", row, arrival_s[row]))
     rng.shuffle(list(range(spec.windows)))
-    order = list(range(spec.windows))
-    rng.shuffle(order)
-    train = train_windows(spec.windows)
-    return windows, {"all": sorted(order), "train": sorted(order[:train]), "test": sorted(order[train:])}
-
-
-def train_windows(windows: int) -> int:
-    """How many of so many shuffled windows are train: a quarter, and at least one where one remains for test."""
-    return max(min(1, windows - 1), windows // 4)
-
-
-class BaseWindow(NamedTuple):
-    """Consecutive rows of the base trace, in arrival order."""
-
-    name: str
-    number: int
-    cut: Cut
-
-
-def base_trace(spec: GeneratorSpec, folder: Path, progress: Progress = silent) -> Trace:
-    """The trace that base windows are taken from. Raises TraceError where it does not go with the synthetic windows."""
-    assert spec.base is not None
-    if spec.base == art_like.NAME:
-        base, told = art_like.art_like_trace(seed=spec.seed % 2**32), art_like.BLOCK_TOKENS
-    else:
-        from btbench.sources import open_trace
-        from btbench.sources.formats import block_tokens_of
-
-        asked = TraceSpec(source=spec.base, block_tokens=spec.block_tokens)
-        base = open_trace(asked, folder, seed=spec.seed, progress=progress)
-        told = block_tokens_of(base.format) or spec.block_tokens
-    if told != spec.block_tokens:
-        raise TraceError(
-            f"{spec.base} has blocks of {told} tokens, the synthetic windows of {spec.block_tokens}",
-            f"Set block_tokens of the generator to {told}.",
-        )
-    if len(base.windows) > 1:
-        raise TraceError(
-            f"{spec.base} is made of {len(base.windows)} windows, which do not go on from one to the next",
-            "A base is one long trace.",
-        )
-    return base
-
-
-def label_of(base: Trace) -> str:
-    """The label of the base's windows."""
-    return "art" if base.format == "art" else base.name
-
-
-def draw_base_windows(spec: GeneratorSpec, total: int, label: str) -> tuple[list[BaseWindow], dict[str, list[int]]]:
-    """Windows from random places of a base of `total` rows, and the positions of those of each split, sorted.
-
-    Raises TraceError where the base is shorter than a window.
-    """
-    if total < spec.base_rows:
-        raise TraceError(
-            f"a base window of {spec.base_rows} rows, but {spec.base} has {total} rows",
-            f"Allowed: base_rows of at most {total}.",
-        )
-    rng = random.Random(f"base windows {spec.seed}")
-    windows = []
-    for number in range(spec.base_windows):
-        start = rng.randrange(total - spec.base_rows + 1)
-        windows.append(BaseWindow(f"{label}_{number:05d}", number, Cut(start, start + spec.base_rows)))
-    order = list(range(spec.base_windows))
-    rng.shuffle(order)
-    train = train_windows(spec.base_windows)
-    return windows, {"all": sorted(order), "train": sorted(order[:train]), "test": sorted(order[train:])}
+    return windows, split_windows(rng, spec.windows)
 
 
 def generate_trace(spec: GeneratorSpec, folder: Path = Path(), progress: Progress = silent) -> Trace:
@@ -214,19 +145,10 @@ def generate_trace(spec: GeneratorSpec, folder: Path = Path(), progress: Progres
     chosen = [windows[i] for i in splits[spec.split]]
     parts = [_synthetic_trace(spec, layout, chosen)] if chosen else []
     if spec.base is not None and spec.base_windows:
-        base = base_trace(spec, folder, progress)
-        taken, base_splits = draw_base_windows(spec, len(base), label_of(base))
-        taken = [taken[i] for i in base_splits[spec.split]]
-        if taken:
-            part = take_cuts(base, [window.cut for window in taken])
-            named = zip(part.windows, taken, strict=True)
-            parts.append(
-                part.with_changes(
-                    windows=tuple(replace(w, name=b.name, label=label_of(base)) for w, b in named),
-                    session=None,
-                    user=None,
-                )
-            )
+        from btbench.sources.base_windows import take_base_windows
+
+        others = take_base_windows(spec, folder, progress).of_split(spec.split)
+        parts += [others] if others is not None else []
     if not parts:
         raise TraceError(
             f"split {spec.split!r} of {spec.windows} generated window is empty",
