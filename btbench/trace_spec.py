@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 Positive = Annotated[FiniteFloat, Field(gt=0)]
 NonNegative = Annotated[FiniteFloat, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0)]  # a generator takes -1 for 1
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
@@ -26,7 +27,7 @@ class WindowSpec(Strict):
     rows: Count | None = None
     span_s: Positive | None = None
     start: Annotated[int, Field(ge=0)] | Literal["random"] = 0
-    seed: int = 1
+    seed: Seed = 1
     by: str | None = None
     label_by: str | None = None
 
@@ -34,7 +35,7 @@ class WindowSpec(Strict):
 class GeneratorSpec(Strict):
     """`[trace.generator]`: the keys of the Bursted-ART generator, defaults as published (July 2026)."""
 
-    seed: int = 20260721
+    seed: Seed = 20260721
     skip_outputs: Annotated[int, Field(ge=0)] = 0  # 32-bit outputs of the generator discarded first
     windows: Count = 1  # synthetic windows built
     split: Literal["all", "train", "test"] = "all"  # train is a quarter of the shuffled windows, test the rest

@@ -152,6 +152,7 @@ MISTAKES = [
     ("block_tokens = 16", "arrival_scale = inf", ["line 8", "trace.arrival_scale = inf", "a number above 0"]),
     ("block_tokens = 16", "arrival_scale = nan", ["line 8", "trace.arrival_scale = nan", "a number above 0"]),
     ("block_tokens = 16", "[trace.windows]\nstart = -1", ["line 9", "start = -1", "at least 0 or 'random'"]),
+    ("block_tokens = 16", "[trace.windows]\nseed = -1", ["line 9", "trace.windows.seed = -1", "at least 0"]),
     ("block_tokens = 16", "[trace.windows]\ncout = 1", ["line 9", "trace.windows.cout", "'count'?"]),
     (
         "block_tokens = 16",

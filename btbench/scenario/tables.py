@@ -11,7 +11,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from btbench.cluster.setup import ServingOptions
 from btbench.scenario.words import Words
-from btbench.trace_spec import Count, NonNegative, Positive, Strict, TraceSpec
+from btbench.trace_spec import Count, NonNegative, Positive, Seed, Strict, TraceSpec
 
 # A scenario's name becomes a folder's; the others stand in tables and charts.
 Name = Annotated[str, Field(pattern=r"^[^./\\\p{Cc}][^/\\\p{Cc}]*$"), Words("a name of one line without / or \\")]
@@ -99,7 +99,7 @@ class ScenarioTable(Strict):
     """The whole file. The keys of `[policy.*]` depend on the policy (`btbench.scenario.policies`)."""
 
     name: Name | None = None
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Seed = 42
     policies: Annotated[list[str], Field(min_length=1)]
     baseline: str | None = None
     trace: TraceSpec
