@@ -118,6 +118,19 @@ def test_btb_can_fall_back_on_another_policy(tmp_path: Path) -> None:
     assert load_scenario(write(tmp_path, scenario.to_toml())) == scenario
 
 
+def test_a_policy_of_the_users_own_is_written_so_that_it_is_found_again(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("class Mine:\n    def route(self, request, cluster): ...\n")
+    text = changed('"btb", "cache_aware"]', '"mine.py:Mine", "cache_aware"]').replace(
+        'line = "cache_aware"', 'line = "Mine"'
+    )
+    scenario = load_scenario(write(tmp_path, text))
+    assert (scenario.policies[0].name, scenario.baseline) == ("Mine", "Mine")
+    elsewhere = tmp_path / "results"
+    elsewhere.mkdir()
+    again = load_scenario(write(elsewhere, scenario.to_toml()))
+    assert [policy.spec for policy in again.policies] == [f"{tmp_path / 'mine.py'}:Mine", ""]
+
+
 @pytest.mark.parametrize(("tokens", "blocks"), [(64, 4), (65, 5), (1, 1)])
 def test_prefix_tokens_are_rounded_up_to_blocks(tmp_path: Path, tokens: int, blocks: int) -> None:
     text = changed("prefix_blocks = 4", f"prefix_tokens = {tokens}")

@@ -108,6 +108,8 @@ def policy_tables(policies: Iterable[Policy]) -> dict[str, dict[str, Any]]:
     """The `[policy.*]` tables from which these policies resolve again."""
     tables: dict[str, dict[str, Any]] = {}
     for policy in policies:
+        if policy.spec:  # the user's own, which has no table
+            continue
         variant = {} if policy.name == policy.kind else {"base": policy.kind}
         tables |= {policy.name: variant} if variant else {}
         for group in _groups(policy):
