@@ -89,9 +89,9 @@ def generate(
 
     \b
     Examples:
-      btbench generate --skip-outputs 280              the published synthetic windows and split
+      btbench generate --skip-outputs 280   the published synthetic windows and split
       btbench generate --base art-like --file-format parquet --out my-bursts
-      btbench generate --base art-chat --base-windows 20 --bursts 4 --burst-size 2000
+      btbench generate --base art-chat --base-windows 20 --bursts 4
     """
     from btbench.sources.dataset import check_target
 

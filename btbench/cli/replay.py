@@ -121,7 +121,7 @@ def _replay(
     for text in asked.notes:
         tell(text)
     if not jit.is_compiled():
-        tell("the first replay on this machine compiles the engine, once; that takes about half a minute")
+        tell("the first replay on this machine compiles the engine, once; that takes up to a minute")
         progress("compiling the engine, once on this machine", 0, 0)
     trace = open_trace(asked.trace, asked.folder, seed=asked.seed, progress=progress)
     for text in _oddities(trace):
@@ -143,10 +143,8 @@ def _replay(
         took_s = time.perf_counter() - started
         if charts:
             from btbench.charts.draw import draw_result
-            from btbench.results.report import write_report
 
             draw_result(writer.folder, progress=progress)
-            write_report(writer.folder)  # again, now with the charts
     for text in _idle(result, asked.policies, trace.block_tokens):
         tell(text)
     replayed = len(trace) * len(asked.setups) * len(asked.policies)
