@@ -89,7 +89,7 @@ def generate(
 
     \b
     Examples:
-      btbench generate --skip-outputs 280   the published synthetic windows and split
+      btbench generate --skip-outputs 280   the published windows and their split
       btbench generate --base art-like --file-format parquet --out my-bursts
       btbench generate --base art-chat --base-windows 20 --bursts 4
     """
