@@ -1,8 +1,10 @@
-"""The charts of a stored result, drawn from its files alone."""
+"""The doors of the package: charts, a film and a Chrome trace of a stored result, from its files alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -10,11 +12,11 @@ from matplotlib.figure import Figure
 from btbench.charts.distribution import distribution_chart
 from btbench.charts.reduction import reduction_chart
 from btbench.charts.stacks import hits_chart, split_chart
-from btbench.charts.style import check_formats, save_figure, themed
-from btbench.charts.timeline import WHOLE, timeline_chart
+from btbench.charts.style import check_formats, file_name, save_figure, themed
+from btbench.charts.timeline import timeline_chart
 from btbench.charts.ttft import ttft_chart
 from btbench.charts.view import View
-from btbench.charts.window import Choice
+from btbench.charts.window import WHOLE, Choice
 from btbench.charts.work import copies_chart, prefill_chart
 from btbench.errors import BtbenchError, UsageError, nearest
 from btbench.progress import Progress, silent
@@ -23,7 +25,9 @@ from btbench.results.report import write_report
 from btbench.results.summary import ALL
 from btbench.scenario import Scenario, load_scenario
 
-CHARTS: tuple[tuple[str, Callable[[View], Figure | None]], ...] = (  # and the timeline, which is of a window
+FOLDER = "charts"  # of a result, where its charts are
+
+CHARTS: tuple[tuple[str, Callable[[View], Figure | None]], ...] = (  # and the timeline, which is of one window
     ("reduction", reduction_chart),
     ("ttft", ttft_chart),
     ("ttft_split", split_chart),
@@ -43,29 +47,63 @@ def draw_result(
     out: Path | None = None,
     progress: Progress = silent,
 ) -> list[Path]:
-    """Draw all charts of the result in `folder` into `folder/charts`, or `out`. Returns their paths.
+    """Draw all charts of the result in `folder` into `folder/charts` and renew its report, or draw them into `out`.
 
-    A chart that the result has no data for is left out. `choice` is of the timeline. Raises OutputError where there is
-    no result, UsageError for an unknown name, theme or format.
+    Returns their paths. A chart that the result has no data for is left out. `choice` is what the timeline shows.
+    Raises OutputError where there is no result, UsageError for an unknown name, theme or format.
     """
     formats = check_formats(formats)
-    result = load_result(folder)
-    if part not in result.parts:
-        raise UsageError(f"no such part: {part!r}", nearest(part, result.parts))
-    assert result.folder is not None
     paths = []
-    with themed(theme) as page:
-        view = View(result, page, part, _scenario(result.folder))
+    with open_view(folder, theme, part) as view:
         charts = [*CHARTS, ("timeline", lambda view: timeline_chart(view, choice))]
         for k, (name, chart) in enumerate(charts):
             progress("drawing", k, len(charts))
             figure = chart(view)
             if figure is not None:
-                stem = name if part == ALL else f"{name}-{part}"
-                paths += save_figure(figure, out or result.folder / "charts", stem, formats, page)
+                paths += save_figure(figure, out or view.folder / FOLDER, _stem(name, part), formats, view.theme)
     if out is None:
-        write_report(result.folder)  # which shows the charts beside it
+        write_report(view.folder)  # which shows the charts beside it
     return paths
+
+
+def film_result(
+    folder: Path,
+    theme: str = "light",
+    part: str = ALL,
+    choice: Choice = WHOLE,
+    out: Path | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Write `timeline.gif`, the film of one window, beside the charts. OutputError, too, where requests are missing."""
+    from btbench.charts.animation import write_film
+
+    with open_view(folder, theme, part) as view:
+        path = (out or view.folder / FOLDER) / file_name(_stem("timeline", part), "gif", view.theme)
+        write_film(view, choice, path, progress)
+    return path
+
+
+def trace_result(folder: Path, file: Path, part: str = ALL, choice: Choice = WHOLE) -> Path:
+    """Write one window as a Chrome trace to `file`. Errors as above."""
+    from btbench.charts.perfetto import write_perfetto
+
+    with open_view(folder, "light", part) as view:
+        write_perfetto(view, choice, file)
+    return file
+
+
+@contextmanager
+def open_view(folder: Path, theme: str = "light", part: str = ALL) -> Iterator[View]:
+    """A stored result, to be drawn in this theme inside the context."""
+    result = load_result(folder)
+    if part not in result.parts:
+        raise UsageError(f"no such part of the trace: {part!r}", nearest(part, result.parts))
+    with themed(theme) as page:
+        yield View(result, page, part, _scenario(result.folder or folder))
+
+
+def _stem(name: str, part: str) -> str:
+    return name if part == ALL else name + "-" + re.sub(r"[^\w.-]+", "_", part)
 
 
 def _scenario(folder: Path) -> Scenario | None:

@@ -201,8 +201,8 @@ def _figure(width_in: float, height_in: float) -> Figure:
 
 def _head_lines(width_in: float, title: str, subtitle: str) -> tuple[list[str], list[str], float]:
     """Title and subtitle in lines that fit, and the height they take."""
-    lines = textwrap.wrap(title, int(width_in * 8.6))
-    under = textwrap.wrap(subtitle, int(width_in * 12.5))
+    lines = textwrap.wrap(title, int(width_in * 9.3))
+    under = textwrap.wrap(subtitle, int(width_in * 13.4))
     return lines, under, 0.22 + 0.235 * len(lines) + (0.03 + 0.175 * len(under) if under else 0)
 
 
@@ -259,11 +259,16 @@ def save_figure(figure: Figure, folder: Path, stem: str, formats: Sequence[str],
     """Write the figure as `stem.png` and so on (`stem-dark.png` on a dark page). Returns the paths."""
     paths = []
     for kind in formats:
-        path = folder / f"{stem}{'' if theme is LIGHT else '-' + theme.name}.{kind}"
+        path = folder / file_name(stem, kind, theme)
         with whole_file(path) as part:
             figure.savefig(part, format=kind, dpi=DPI, metadata=_METADATA[kind])
         paths.append(path)
     return paths
+
+
+def file_name(stem: str, kind: str, theme: Theme) -> str:
+    """`stem.png`, or `stem-dark.png` on a dark page."""
+    return f"{stem}.{kind}" if theme is LIGHT else f"{stem}-{theme.name}.{kind}"
 
 
 @contextmanager

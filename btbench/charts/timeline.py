@@ -15,12 +15,11 @@ from matplotlib.figure import Figure
 from btbench.charts.findings import best_policy
 from btbench.charts.style import fixed_figure, shorten, text_width_in
 from btbench.charts.view import View
-from btbench.charts.window import Array, Choice, Copied, WindowView, burst_starts, per_replica, read_window
+from btbench.charts.window import WHOLE, Array, Choice, Copied, WindowView, burst_starts, per_replica, read_window
 from btbench.results import numbers
 
-BINS = 600
+BINS, ARRIVAL_BINS = 600, 200
 ARRIVALS_IN, GAP_IN = 0.5, 0.34
-WHOLE = Choice()
 NAMED = 12  # at most so many replicas are named at an axis
 
 
@@ -29,8 +28,7 @@ def timeline_chart(view: View, choice: Choice = WHOLE) -> Figure | None:
     shown = read_window(view, choice)
     if shown is None:
         return None
-    edges = np.linspace(*shown.span_s, BINS + 1)
-    levels = {policy: per_replica(replayed, len(shown.replicas), edges) for policy, replayed in shown.policies.items()}
+    edges, levels = _levels(shown)
     first, last = shown.span_s
     bursts = [start for start in burst_starts(shown.arrival_s) if first <= start <= last]
     figure, axes = _panels(view, shown, _title(view, levels))
@@ -82,7 +80,7 @@ def _panels(view: View, shown: WindowView, title: str) -> tuple[Figure, list[Axe
 
 
 def _draw_arrivals(view: View, panel: Axes, shown: WindowView, bursts: list[float]) -> None:
-    counts, edges = np.histogram(shown.arrival_s, 200, shown.span_s)
+    counts, edges = np.histogram(shown.arrival_s, ARRIVAL_BINS, shown.span_s)
     rate = counts / np.diff(edges)
     top = max(float(rate.max()), 1e-9)
     panel.stairs(rate, edges, fill=True, color=view.theme.soft)
@@ -133,6 +131,19 @@ def _add_scale(figure: Figure, axes: list[Axes], colours: ScalarMappable) -> Non
     figure.colorbar(colours, cax=scale).outline.set_visible(False)
     scale.tick_params(labelsize=8, length=2)
     scale.set_ylabel("requests on the replica", size=8.5)
+
+
+def _levels(shown: WindowView) -> tuple[Array, dict[str, Array]]:
+    """The edges of the bins, and the most requests at once on each replica in them, under each policy."""
+    edges = np.linspace(*shown.span_s, BINS + 1)
+    return edges, {
+        policy: per_replica(replayed, len(shown.replicas), edges) for policy, replayed in shown.policies.items()
+    }
+
+
+def worst_title(view: View, shown: WindowView) -> str:
+    """The finding of a window."""
+    return _title(view, _levels(shown)[1])
 
 
 def _title(view: View, levels: dict[str, Array]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import polars as pl
 
@@ -26,6 +27,12 @@ class View:
     theme: Theme
     part: str = ALL
     scenario: Scenario | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the result is stored."""
+        assert self.result.folder is not None
+        return self.result.folder
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], Row]:
@@ -53,8 +60,8 @@ class View:
         return COPY_SCHEMA.to_frame().lazy() if frame is None else frame
 
     def _scan(self, name: str) -> pl.LazyFrame | None:
-        path = self.result.folder / name if self.result.folder else None
-        return pl.scan_parquet(path) if path and path.is_file() else None
+        path = self.folder / name
+        return pl.scan_parquet(path) if path.is_file() else None
 
     @property
     def subtitle(self) -> str:

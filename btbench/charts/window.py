@@ -10,7 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from btbench.charts.view import View
-from btbench.errors import UsageError, nearest
+from btbench.errors import OutputError, UsageError, nearest
+from btbench.results.files import REQUESTS
 
 Array = npt.NDArray[np.float64]
 
@@ -32,8 +33,11 @@ class Replayed:
     replica: npt.NDArray[np.int64]
     arrival_s: Array
     start_s: Array  # admission: the end of the queue wait
+    loaded_s: Array  # start + reuse
     first_token_s: Array  # start + reuse + prefill
     finish_s: Array
+    input_tokens: npt.NDArray[np.int64]
+    hit_tokens: npt.NDArray[np.int64]
     copied: Copied
 
 
@@ -44,6 +48,9 @@ class Choice:
     setup: str | None = None
     window: str | None = None
     span_s: tuple[float, float] | None = None  # in seconds of the window
+
+
+WHOLE = Choice()
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,28 @@ class WindowView:
         return next(iter(self.policies.values())).arrival_s
 
 
-_COLUMNS = ("policy", "replica", "arrival_s", "start_s", "reuse_s", "prefill_s", "finish_s")
+_COLUMNS = (
+    "policy",
+    "replica",
+    "arrival_s",
+    "start_s",
+    "reuse_s",
+    "prefill_s",
+    "finish_s",
+    "input_tokens",
+    "hit_tokens",
+)
+
+
+def need_window(view: View, choice: Choice) -> WindowView:
+    """`read_window`, and OutputError where the result holds no requests."""
+    shown = read_window(view, choice)
+    if shown is None:
+        raise OutputError(
+            f"{view.result.folder} holds no {REQUESTS}, which this needs",
+            "Make the result again with `btbench replay`.",
+        )
+    return shown
 
 
 def read_window(view: View, choice: Choice) -> WindowView | None:
@@ -127,8 +155,11 @@ def _replayed(rows: pl.DataFrame, copies: pl.DataFrame) -> Replayed:
         replica=rows["replica"].to_numpy(),
         arrival_s=column("arrival_s"),
         start_s=column("start_s"),
+        loaded_s=column("start_s") + column("reuse_s"),
         first_token_s=column("start_s") + column("reuse_s") + column("prefill_s"),
         finish_s=column("finish_s"),
+        input_tokens=rows["input_tokens"].to_numpy(),
+        hit_tokens=rows["hit_tokens"].to_numpy(),
         copied=Copied(*(copies[name].to_numpy() for name in Copied._fields)),
     )
 

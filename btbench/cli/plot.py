@@ -47,6 +47,13 @@ def plot(
     span: Annotated[
         str, typer.Option("--span", metavar="FROM:TO", help="Seconds of the window to show. [default: all]")
     ] = "",
+    animate: Annotated[
+        bool, typer.Option("--animate", help="Also write a GIF: replicas, queues and copies of the window, moving.")
+    ] = False,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option("--perfetto", metavar="FILE", help="Also write the window as a Chrome trace for ui.perfetto.dev."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the charts. [default: RESULT/charts]")
     ] = None,
@@ -59,17 +66,19 @@ def plot(
     Examples:
       btbench plot results/default
       btbench plot results/default --charts svg,pdf --theme dark
-      btbench plot results/default --setup glm45_h100x4 --window synthetic_00003 --span 50:90
+      btbench plot results/default --animate --perfetto run.json
+      btbench plot results/default --window synthetic_00003 --span 50:90
     """
-    from btbench.charts.draw import draw_result
+    from btbench.charts.draw import draw_result, film_result, trace_result
     from btbench.charts.window import Choice
-    from btbench.results.report import write_report
 
     choice = Choice(setup, window, _span(span))
     with progress_bar(quiet) as progress:
         paths = draw_result(result, chart_formats(charts), theme.value, part, choice, out, progress)
-    if out is None:
-        write_report(paths[0].parents[1])
+        if animate:
+            paths.append(film_result(result, theme.value, part, choice, out, progress))
+        if perfetto is not None:
+            paths.append(trace_result(result, perfetto, part, choice))
     for path in paths:
         print(path)
 

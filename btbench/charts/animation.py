@@ -1,0 +1,193 @@
+"""A film of one window: replicas, what waits and runs on them, and copies on their way, policies side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
+from btbench.charts.style import fixed_figure, plain_axes, shorten, text_width_in, tint, whole_file
+from btbench.charts.timeline import ARRIVAL_BINS, NAMED, worst_title
+from btbench.charts.view import View
+from btbench.charts.window import Array, Choice, Replayed, WindowView, need_window, per_replica
+from btbench.progress import Progress, silent
+from btbench.results import numbers
+
+FRAMES, FRAMES_PER_S = 150, 15
+FILM_DPI = 100
+COLOURS = 128  # of the file
+COLUMNS = 3
+COPY_FRAMES = 9  # a copy is seen for so many frames at least
+PART = 8  # of the window that is shown where no span is named: an eighth
+
+Pixels = npt.NDArray[np.uint8]  # (height, width, 3)
+Update = Callable[[int], None]  # moves what moves to where it is in frame k
+
+
+def write_film(view: View, choice: Choice, path: Path, progress: Progress = silent) -> None:
+    """Write a GIF of ten seconds. Raises OutputError where the result holds no requests."""
+    shown = need_window(view, choice)
+    shown = shown if choice.span_s else replace(shown, span_s=_worst_part(view, shown))
+    moments = np.linspace(*shown.span_s, FRAMES)
+    figure, panels, strip = _stage(view, shown)
+    moving: list[Artist] = []
+    updates = [_play_time(view, strip, shown, moments, moving)]
+    top = max(1.0, *(float(in_flight(r, len(shown.replicas), moments)[0].max()) for r in shown.policies.values()))
+    for panel, policy in zip(panels, shown.policies, strict=False):
+        updates.append(_play_policy(view, panel, shown, policy, moments, top, moving))
+    pictures = list(_film(figure, moving, updates, progress))
+    with whole_file(path) as part:
+        pictures[0].save(
+            part, format="GIF", save_all=True, append_images=pictures[1:], duration=1000 // FRAMES_PER_S, loop=0
+        )
+
+
+def in_flight(replayed: Replayed, replicas: int, moments: Array) -> tuple[Array, Array]:
+    """(replicas, moments) requests that wait or run, and those of them that wait, at each moment."""
+    waiting, inside = np.zeros((replicas, len(moments))), np.zeros((replicas, len(moments)))
+    for k in range(replicas):
+        here = replayed.replica == k
+        came, started, ended = (
+            np.searchsorted(np.sort(moment_s[here]), moments, "right")
+            for moment_s in (replayed.arrival_s, replayed.start_s, replayed.finish_s)
+        )
+        waiting[k], inside[k] = came - started, came - ended
+    return inside, waiting
+
+
+def _worst_part(view: View, shown: WindowView) -> tuple[float, float]:
+    """The part of the window around the moment at which the replicas are furthest apart, under the baseline."""
+    first, last = shown.span_s
+    edges = np.linspace(first, last, 601)
+    policy = view.baseline if view.baseline in shown.policies else next(iter(shown.policies))
+    level = per_replica(shown.policies[policy], len(shown.replicas), edges)
+    worst, lasting = edges[int((level.max(0) - level.min(0)).argmax())], (last - first) / PART
+    start = min(max(first, worst - 0.6 * lasting), last - lasting)
+    return float(start), float(start + lasting)
+
+
+def _stage(view: View, shown: WindowView) -> tuple[Figure, list[Axes], Axes]:
+    """A panel for each policy and a strip for the time."""
+    columns = min(COLUMNS, len(shown.policies))
+    rows = ceil(len(shown.policies) / columns)
+    panel_in, gap_in, strip_in = min(max(0.28 * len(shown.replicas), 1.0), 3.0), 0.62, 0.45
+    body_in = rows * (panel_in + gap_in) + strip_in
+    span = f"{shown.span_s[0]:,.1f} to {shown.span_s[1]:,.1f} s"
+    note = f"{shown.setup}, window {shown.window}, {span}. Solid: running, light: queued; arrows: copies."
+    left_in = 0.3 + text_width_in([shorten(name, 14) for name in shown.replicas], 9)
+    figure = fixed_figure(body_in, worst_title(view, shown), f"{view.subtitle}. {note}", left_in, above_in=0.55)
+    heights = [*[panel_in] * rows, strip_in]
+    grid = figure.add_gridspec(
+        rows + 1, columns, height_ratios=heights, hspace=gap_in * (rows + 1) / sum(heights), wspace=0.08
+    )
+    panels = [figure.add_subplot(grid[k // columns, k % columns]) for k in range(len(shown.policies))]
+    for k, panel in enumerate(panels):
+        every = ceil(len(shown.replicas) / NAMED)
+        named = range(0, len(shown.replicas), every) if k % columns == 0 else ()
+        panel.set_yticks(list(named), [shorten(shown.replicas[r], 14) for r in named])
+    return figure, panels, figure.add_subplot(grid[rows, :])
+
+
+def _play_time(view: View, strip: Axes, shown: WindowView, moments: Array, moving: list[Artist]) -> Update:
+    counts, edges = np.histogram(shown.arrival_s, ARRIVAL_BINS, shown.span_s)
+    rate = counts / np.diff(edges)
+    strip.stairs(rate, edges, fill=True, color=view.theme.line)
+    strip.set_xlim(shown.span_s)
+    strip.set_ylim(0, max(float(rate.max()), 1e-9))
+    strip.set_yticks([])
+    strip.spines["left"].set_visible(False)
+    strip.set_xlabel("time in the window (s); behind: arrivals")
+    (cursor,) = strip.plot([moments[0]] * 2, [0, 1], transform=strip.get_xaxis_transform(), color=view.theme.ink)
+    moving.append(cursor)
+    return lambda k: cursor.set_xdata([moments[k]] * 2)
+
+
+def _play_policy(
+    view: View, panel: Axes, shown: WindowView, policy: str, moments: Array, top: float, moving: list[Artist]
+) -> Update:
+    replayed, replicas = shown.policies[policy], len(shown.replicas)
+    inside, waiting = in_flight(replayed, replicas, moments)
+    so_far = mean_so_far(replayed, moments)
+    colour = view.marks[policy].colour
+    plain_axes(panel, "x")
+    panel.set_xlim(0, top * 1.12)
+    panel.set_ylim(replicas - 0.4, -0.6)
+    panel.set_xlabel("requests on the replica", size=8.5)
+    panel.set_title(shorten(policy), pad=17)
+    running = panel.barh(range(replicas), 0, 0.72, color=colour, linewidth=0)
+    queued = panel.barh(range(replicas), 0, 0.72, color=tint(colour, view.theme, 0.4), edgecolor=colour, linewidth=0.6)
+    mean = panel.text(0, 1.03, "", transform=panel.transAxes, size=9, color=view.theme.soft)
+    shafts = panel.plot([], [], color=view.theme.copy, linewidth=1.4)[0]
+    heads = panel.plot([], [], "o", color=view.theme.copy, markersize=5)[0]
+    moving.extend([*running, *queued, mean, shafts, heads])
+    lanes = top * (1.08 - 0.035 * (np.arange(len(replayed.copied.source)) % 6))
+    shown_s = np.maximum(replayed.copied.ready_s - replayed.copied.start_s, COPY_FRAMES * (moments[1] - moments[0]))
+
+    def update(k: int) -> None:
+        for row in range(replicas):
+            runs = inside[row, k] - waiting[row, k]
+            running[row].set_width(runs)
+            queued[row].set_x(runs)
+            queued[row].set_width(waiting[row, k])
+        mean.set_text(f"mean TTFT so far {numbers.duration(so_far[k])}" if so_far[k] == so_far[k] else "")
+        copied = replayed.copied
+        way = (moments[k] - copied.start_s) / shown_s
+        here = (way >= 0) & (way <= 1)
+        now = copied.source + way * (copied.target - copied.source)
+        gaps = np.full(int(here.sum()), np.nan)
+        shafts.set_data(np.repeat(lanes[here], 3), np.column_stack([copied.source[here], now[here], gaps]).ravel())
+        heads.set_data(lanes[here], now[here])
+
+    return update
+
+
+def mean_so_far(replayed: Replayed, moments: Array) -> Array:
+    """At each moment the mean TTFT of the window's requests that have had their first token, nan before any."""
+    order = np.argsort(replayed.first_token_s, kind="stable")
+    ttft_s = (replayed.first_token_s - replayed.arrival_s)[order]
+    count = np.searchsorted(replayed.first_token_s[order], moments, "right")
+    total = np.concatenate([[0.0], np.cumsum(ttft_s)])[count]
+    return np.divide(total, count, out=np.full(len(moments), np.nan), where=count > 0)
+
+
+def _film(figure: Figure, moving: list[Artist], updates: list[Update], progress: Progress) -> Iterator[Image.Image]:
+    """The frames as pictures of the same few colours: what stands still is drawn once, what moves on top of it."""
+    for artist in moving:
+        artist.set_animated(True)
+    figure.set_dpi(FILM_DPI)
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    canvas.draw()
+    still = canvas.copy_from_bbox(figure.bbox)
+
+    def picture(k: int) -> Pixels:
+        canvas.restore_region(still)
+        for update in updates:
+            update(k)
+        for artist in moving:
+            figure.draw_artist(artist)
+        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+    palette = _palette([picture(k) for k in range(0, FRAMES, FRAMES // 6)])
+    for k in range(FRAMES):
+        progress("filming", k, FRAMES)
+        yield Image.fromarray(picture(k)).quantize(palette=palette, dither=Image.Dither.NONE)
+
+
+def _palette(pictures: list[Pixels]) -> Image.Image:
+    """The most frequent colours of some frames."""
+    codes = np.concatenate([p.reshape(-1, 3).astype(np.int64) @ [1 << 16, 1 << 8, 1] for p in pictures])
+    known, counts = np.unique(codes, return_counts=True)
+    often = known[np.argsort(-counts, kind="stable")[:COLOURS]]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(np.column_stack([often >> 16, often >> 8 & 255, often & 255]).astype(np.uint8).tobytes())
+    return palette
