@@ -173,6 +173,21 @@ def test_base_rows_keep_their_hashes(tmp_path):
     assert "block ids are as they are" in (tmp_path / "set" / "README.md").read_text()
 
 
+def test_bases_of_other_kinds(tmp_path):
+    mooncake = [{k: v for k, v in row.items() if k in ("timestamp", "input_length", "output_length")} for row in BASE]
+    document = tmp_path / "mooncake.json"
+    document.write_text(json.dumps([row | {"hash_ids": [0, i + 7]} for i, row in enumerate(mooncake)]))
+    keys = {"base_windows": 1, "base_rows": 30, "block_tokens": 512}
+    generate("--out", str(tmp_path / "a"), **SMALL, base=document, **keys)
+    rows = [row for row in rows_of(tmp_path / "a" / "test.jsonl") if row["source"] == "mooncake"]
+    assert [row["hash_ids"] for row in rows] == [["0", str(i + 7)] for i in range(30)]
+    csv = tmp_path / "lengths.csv"
+    csv.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + "2023-11-16 18:15:46.6805900,10,4\n" * 30)
+    generate("--out", str(tmp_path / "b"), **SMALL, base=csv, **keys)
+    rows = [row for row in rows_of(tmp_path / "b" / "test.jsonl") if row["source"] == "lengths"]
+    assert [(row["input_length"], row["hash_ids"], row["session_id"]) for row in rows] == [(10, [], None)] * 30
+
+
 def test_ids_of_single_blocks_become_ids_of_prefixes(tmp_path):
     rows = [
         {

@@ -90,7 +90,7 @@ def _open(spec: GeneratorSpec, places: WindowSpec, folder: Path, progress: Progr
 
     assert spec.base is not None
     located = locate(spec.base, folder, progress, places)
-    return read_whole(located, TraceSpec(source=spec.base, windows=located.windows), progress), located
+    return read_whole(located, TraceSpec(source=spec.base, windows=located.windows), progress, spec.seed), located
 
 
 def _cuts(spec: GeneratorSpec, places: WindowSpec, trace: Trace) -> list[Cut]:

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from btbench.sources import containers
+from btbench.sources.content import kind_of
 from btbench.sources.formats import FORMATS
+from btbench.sources.oddities import Intake, Tally
 from btbench.sources.resolve import Located
 from btbench.trace import Trace
 
@@ -28,18 +30,20 @@ class KeptRow(msgspec.Struct):
 def are_kept(trace: Trace, located: Located | None) -> bool:
     """Whether ids stand for whole prefixes in rows of their own, so that they may be kept as they are."""
     source = next((f for f in FORMATS if f.name == trace.format), None)
-    return located is not None and source is not None and source.ids == "prefix" and source.layout == "rows"
+    whole = source is not None and source.ids == "prefix" and source.layout == "rows"
+    return located is not None and trace.has_blocks and whole
 
 
 def kept_rows(located: Located, rows: npt.NDArray[np.int64]) -> list[KeptRow]:
     """The rows of some numbers (1-based over all files, as `Whole.row`), in that order."""
+    readers = {"parquet": _from_parquet, "lines": _from_lines, "document": _from_document}
     wanted = np.unique(rows)
     found: dict[int, KeptRow] = {}
     before = 0
     for file in located.files:
-        is_parquet = containers.magic(file, str(file)).startswith(containers.PARQUET)
         last = 0
-        for number, row in (_from_parquet if is_parquet else _from_lines)(file, wanted - before):
+        read = readers[kind_of(file, Intake(located.source, False, Tally()))]
+        for number, row in read(file, wanted - before):
             last = number
             if row is not None:
                 found[before + number] = row
@@ -74,6 +78,14 @@ def _from_lines(file: Path, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[int
         last = next((line + k for k in range(len(lines), 0, -1) if lines[k - 1].strip()), last)
         line += len(lines)
     yield last, None
+
+
+def _from_document(file: Path, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[int, KeptRow | None]]:
+    text = b"".join(containers.read_blocks(file, str(file), lambda count: None))
+    rows = msgspec.json.decode(text.removeprefix(b"\xef\xbb\xbf"), type=list[msgspec.Raw])
+    for number in wanted[(wanted >= 1) & (wanted <= len(rows))].tolist():
+        yield number, msgspec.json.decode(rows[number - 1], type=KeptRow)
+    yield len(rows), None
 
 
 def made_ids(trace: Trace, label: str) -> Iterable[list[str]]:
