@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from btbench import __version__
-from btbench.cli import analyze_trace, compare, fetch, generate, list_command, plot, replay, traces
+from btbench.cli import analyze_trace, check, compare, costs, fetch, generate, list_command, plot, replay, traces
 from btbench.cli.console import print_error, stderr
 from btbench.cli.options import DEBUG
 from btbench.errors import BtbenchError
@@ -22,6 +22,8 @@ COMMANDS = (
     ("compare", compare.compare),
     ("plot", plot.plot),
     ("list", list_command.list_names),
+    ("costs", costs.costs),
+    ("check", check.check),
     ("traces", traces.traces),
     ("fetch", fetch.fetch),
     ("generate", generate.generate),

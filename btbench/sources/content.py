@@ -98,6 +98,8 @@ def open_file(
     lines = (
         parquet.json_lines(path, wanted, intake, advance) if kind == "parquet" else _lines(kind, path, intake, advance)
     )
+    if spec.windows and (spec.windows.by or spec.windows.label_by):
+        intake.fail(f"[trace.windows] names a column, but {source.name} traces have no rows with columns.")
     if source.layout == "conversations":
         return Content(source, conversations.read_rows(lines, intake))
     rows = weka.read_rows(lines, sessions, intake)

@@ -129,6 +129,9 @@ class Packer:
         add("output below 1", "raised to 1", rows.output_tokens < 1, rows.row)
         if len(paths.parent):
             add("null or empty hashes", "a request without a prefix", paths.counts == 0, rows.row)
+        if self.source.ids == "prefix" and rows.window.max() == rows.window.min():
+            # within one window every id that stands for a whole prefix has one id before it, and so makes one path
+            add("block id behind different blocks", "kept, as an id of a whole prefix", paths.counts > 1, rows.row)
         if self.source.layout == "sessions":
             return  # sessions overlap by their nature
         late = np.zeros(len(rows.row), np.bool_)
@@ -143,9 +146,9 @@ class Packer:
         tied = np.r_[tied, False] | np.r_[False, tied]
         if not tied.any():
             return
-        columns = (rows.window, rows.arrival_s.view(np.int64), rows.input_tokens, rows.output_tokens, rows.session)
+        columns = (rows.window, rows.arrival_s.view(np.int64), rows.input_tokens, rows.output_tokens)
         mixed = _row_sums(paths)
-        for column in columns:
+        for column in (*columns, rows.session, rows.user):
             mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
             mixed ^= mixed >> np.uint64(29)
         _, first = np.unique(mixed[tied], return_index=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import stat
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
 from btbench.errors import TraceError
 from btbench.progress import Progress, silent
@@ -26,11 +27,10 @@ def read_whole(located: Located, spec: TraceSpec, progress: Progress = silent, s
     `seed` draws session starts where a format has none. Raises TraceError.
     """
     if located.source == "-":
-        kept = containers.spool(sys.stdin.buffer, "stdin")
-        try:
-            return read_whole(located._replace(files=(kept,), source="stdin"), spec, progress, seed)
-        finally:
-            kept.unlink(missing_ok=True)
+        return _read_spooled(sys.stdin.buffer, located._replace(source="stdin"), spec, progress, seed)
+    if len(located.files) == 1 and stat.S_ISFIFO(located.files[0].stat().st_mode):
+        with located.files[0].open("rb") as pipe:
+            return _read_spooled(pipe, located, spec, progress, seed)
     if spec.format is not None:
         check_format_name(spec.format)
     files, names = list(located.files), _shown(located)
@@ -46,6 +46,15 @@ def read_whole(located: Located, spec: TraceSpec, progress: Progress = silent, s
         store(paths[whole.trace.format in DRAWN], whole)
     trace = whole.trace.with_changes(name=located.name, source=located.source, revision=located.revision, digest=digest)
     return Whole(trace, whole.row)
+
+
+def _read_spooled(stream: BinaryIO, located: Located, spec: TraceSpec, progress: Progress, seed: int) -> Whole:
+    """`read_whole` of what can be read only once."""
+    kept = containers.spool(stream, located.source)
+    try:
+        return read_whole(located._replace(files=(kept,)), spec, progress, seed)
+    finally:
+        kept.unlink(missing_ok=True)
 
 
 def _options(located: Located, spec: TraceSpec) -> dict[str, Any]:

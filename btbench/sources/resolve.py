@@ -45,7 +45,7 @@ def locate_path(source: str, path: Path) -> Located:
     if not path.is_dir():
         return Located((path,), trace_name(path), source)
     try:
-        entries = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
+        entries = _files(path, "*") or _files(path, "**/*")
     except OSError as error:
         raise TraceError(f"{source}: the folder cannot be read: {error.strerror}.") from error
     for kinds in ((".parquet",), (".jsonl", ".ndjson"), (".csv",), (".json",)):
@@ -55,8 +55,15 @@ def locate_path(source: str, path: Path) -> Located:
             return Located(shards, path.resolve().name, source)
     raise TraceError(
         f"{source}: the folder holds no trace files.",
-        f"Expected files ending in {', '.join(SUFFIXES)}; found {len(entries)} others.",
+        f"Expected files ending in {', '.join(SUFFIXES)}.",
     )
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    """Files of a folder by name, hidden ones and those that begin with _ (as tools mark their own) left out."""
+    next(folder.iterdir(), None)  # tells an unreadable folder from an empty one
+    found = (p for p in folder.glob(pattern) if p.is_file() and not p.name.startswith((".", "_")))
+    return sorted(p for p in found if p.name.endswith(SUFFIXES))
 
 
 def locate(source: str, base: Path, progress: Progress, windows: WindowSpec | None = None) -> Located:

@@ -15,17 +15,18 @@ from btbench.trace import Trace
 from btbench.trace_spec import TraceSpec
 
 
-def settle(whole: Whole, spec: TraceSpec) -> Trace:
+def settle(whole: Whole, spec: TraceSpec, *, needs_block_tokens: bool = True) -> Trace:
     """The trace asked for.
 
-    Raises TraceError where its block size is not told, ScenarioError where windows do not fit.
+    Raises TraceError where its block size is needed and not told, ScenarioError where windows do not fit.
     """
     if spec.windows is not None:
         check_windows(spec.windows)
     trace = whole.trace
     if spec.tie == "spread":
         trace = spread_ties(trace)
-    trace = with_block_tokens(trace, whole.row, spec.block_tokens)
+    if needs_block_tokens or spec.block_tokens or trace.block_tokens:
+        trace = with_block_tokens(trace, whole.row, spec.block_tokens)
     if spec.windows is not None and is_cut(spec.windows):
         trace = cut_windows(trace, spec.windows)
     return trace.scaled(spec.arrival_scale)
@@ -49,9 +50,17 @@ def with_block_tokens(trace: Trace, row: npt.NDArray[np.int64], asked: int | Non
         notes = (*notes, f"block_tokens = {asked} as asked, where {trace.format} traces have {told}")
     tally = Tally()
     blocks = trace.prompt_blocks()
-    tally.add_where("more blocks than the input holds", "kept", blocks > -(-trace.input_tokens // tokens), row)
-    short = (blocks < trace.input_tokens // tokens) & (blocks > 0)
-    tally.add_where("fewer blocks than the input fills", "kept", short, row)
+    more = blocks > -(-trace.input_tokens // tokens)
+    fewer = (blocks < trace.input_tokens // tokens) & (blocks > 0)
+    tally.add_where("more blocks than the input holds", "kept", more, row)
+    tally.add_where("fewer blocks than the input fills", "kept", fewer, row)
+    if 2 * (more | fewer).sum() > len(trace):
+        likely = likely_block_tokens(trace)
+        if likely is not None and likely.fit > 0.9:
+            notes = (
+                *notes,
+                f"blocks look like {likely.tokens} tokens ({likely.fit:.0%} of the rows fit), not {tokens}",
+            )
     return trace.with_changes(block_tokens=tokens, notes=notes, oddities=trace.oddities + tally.oddities())
 
 
