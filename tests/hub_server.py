@@ -13,6 +13,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -99,7 +100,7 @@ def _listing(name: str, repo: Repo) -> dict[str, Any]:
         blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
         entry: dict[str, Any] = {"rfilename": path, "size": size, "blobId": blob}
         if repo.large:
-            entry["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": size, "pointerSize": 134}
+            entry["lfs"] = {"sha256": _sha256(content), "size": size, "pointerSize": 134}
         siblings.append(entry)
     return {
         "id": name,
@@ -112,6 +113,11 @@ def _listing(name: str, repo: Repo) -> dict[str, Any]:
         "downloads": 0,
         "likes": 0,
     }
+
+
+@lru_cache(maxsize=64)
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _mode(path: str) -> str:
@@ -162,7 +168,7 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             elif path.startswith("/datasets/"):
                 self._resolve(path.removeprefix("/datasets/"))
             elif path.startswith("/cdn/"):
-                blobs = {hashlib.sha256(c).hexdigest(): c for r in hub.repos.values() for c in r.files.values()}
+                blobs = {_sha256(c): c for r in hub.repos.values() for c in r.files.values()}
                 self._content(blobs[path.removeprefix("/cdn/")])
             elif path.startswith("/files/") and path.removeprefix("/files/") in hub.files:
                 self._content(hub.files[path.removeprefix("/files/")])
@@ -217,7 +223,7 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
                 self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
                 return
             content = repo.files[path]
-            digest = hashlib.sha256(content).hexdigest()
+            digest = _sha256(content)
             headers = {"X-Repo-Commit": repo.commit}
             if repo.large:
                 linked = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content))}
@@ -226,7 +232,7 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
                 self._content(content, headers)
 
         def _content(self, content: bytes, headers: dict[str, str] | None = None) -> None:
-            headers = {"ETag": f'"{hashlib.md5(content).hexdigest()}"', "Accept-Ranges": "bytes"} | (headers or {})
+            headers = {"ETag": f'"{_sha256(content)[:32]}"', "Accept-Ranges": "bytes"} | (headers or {})
             asked = self.headers.get("Range", "")
             same = self.headers.get("If-Range") in (None, headers["ETag"])
             if not asked or not hub.ranges or not same:

@@ -85,7 +85,7 @@ def test_a_user_moves_a_repository_and_adds_a_file(mine, hub, tmp_path):
     assert entries()["mooncake-conversation"].rows == 12_031  # what is known of the trace stays
     assert locate("mooncake-conversation", silent).files[0].read_bytes() == mooncake_lines(5)
     trace = open_trace(TraceSpec(source="at-home"), Path("."), seed=1)
-    assert (len(trace), trace.name) == (7, "home")
+    assert (len(trace), trace.name) == (7, "at-home")
 
 
 @pytest.mark.parametrize(
