@@ -1,4 +1,7 @@
-"""What it costs to have the KV of a prompt in HBM: computing it, or moving it there from where it is kept."""
+"""What it costs to have the KV of a prefix in HBM: computing it, or moving it there from where it is kept.
+
+Formulas, GPU rates and tiers are those of the replayed model (JW Labs, Biting the Bullet, July 2026).
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,20 @@ from math import ceil
 from btbench.cluster.models import Model
 from btbench.cluster.setup import Replica, ServingOptions
 
-TIERS = ("disk", "rdma", "ram", "hbm")  # slowest first, as a rule
+TIERS = ("disk", "rdma", "ram", "hbm")  # NVMe, another replica's HBM, host RAM, and reading HBM itself
 
 
 @dataclass(frozen=True)
 class KvCosts:
-    """Times to make tokens of KV resident on one replica; every one grows in proportion to the tokens.
+    """Times to make tokens of KV resident on one replica. Each grows in proportion to the tokens.
 
-    The formulas and bandwidths are those of the replayed model (JW Labs, Biting the Bullet, July 2026): prefill is
-    bound by arithmetic, moving by the bandwidth of the tier (NVMe, RDMA from another replica, host RAM over PCIe, and
-    reading HBM itself), all GPUs of the replica at once, except for NVMe, which is one pool a replica.
+    Prefill is bound by arithmetic, moving by the bandwidth of the tier. All GPUs of the replica work at once, but NVMe
+    is one pool a replica.
     """
 
     model: Model
     replica: Replica
     mfu: float = ServingOptions.mfu  # share of the FLOP/s that prefill reaches
-
-    @property
-    def kv_bytes_per_token(self) -> float:
-        """Keys and values of one token."""
-        return self.model.kv_bytes_per_token
 
     def prefill_s(self, tokens: float) -> float:
         """2 × active parameters × tokens / (FLOP/s × MFU)."""
@@ -35,28 +32,36 @@ class KvCosts:
 
     def bandwidth_bytes_per_s(self, tier: str) -> float:
         """Of the whole replica; `tier` is one of TIERS."""
-        name = "pcie" if tier == "ram" else tier
-        return float(getattr(self.replica, f"{name}_bytes_per_s"))
+        return {
+            "disk": self.replica.disk_bytes_per_s,
+            "rdma": self.replica.rdma_bytes_per_s,
+            "ram": self.replica.pcie_bytes_per_s,
+            "hbm": self.replica.hbm_bytes_per_s,
+        }[tier]
 
     def move_s(self, tier: str, tokens: float) -> float:
-        """KV bytes / bandwidth of the tier."""
-        return self.kv_bytes_per_token * tokens / self.bandwidth_bytes_per_s(tier)
+        """KV bytes per token × tokens / bandwidth of the tier."""
+        return self.model.kv_bytes_per_token * tokens / self.bandwidth_bytes_per_s(tier)
 
-    def prefill_over(self, tier: str) -> float:
+    def prefill_over_move(self, tier: str) -> float:
         """How many times as long as moving the same tokens prefill takes."""
         return self.prefill_s(1) / self.move_s(tier, 1)
 
-    def break_even_reuses(self, tier: str) -> int:
-        """The smallest whole r with r × prefill ≥ move: a copy has paid once r requests found it, each spared prefill.
+    def mean_reuses(self, tier: str) -> float:
+        """Move time / prefill time: a copy pays where on average more requests than this find it.
 
-        1 wherever moving is no slower than prefill. It is the same for any number of tokens, as both times grow alike.
+        Each request that finds it is spared one prefill of the prefix. Below 1 some copies may stay unused.
         """
-        return max(1, ceil(1 / self.prefill_over(tier)))
+        return self.move_s(tier, 1) / self.prefill_s(1)
+
+    def break_even_reuses(self, tier: str) -> int:
+        """The smallest whole r with r × prefill time ≥ move time: with its r-th reuse one copy has paid."""
+        return max(1, ceil(self.mean_reuses(tier)))
 
     @property
     def break_even_bytes_per_s(self) -> float:
-        """The bandwidth at which moving takes as long as prefill: KV bytes per token / prefill time per token.
+        """KV bytes per token / prefill time per token: from this bandwidth on a copy pays with its first reuse.
 
-        From this bandwidth on a copy pays with its first reuse; at 1/r of it, with its r-th.
+        At 1/r of it, with its r-th.
         """
-        return self.kv_bytes_per_token / self.prefill_s(1)
+        return self.model.kv_bytes_per_token / self.prefill_s(1)
