@@ -1,11 +1,13 @@
 """`btbench costs`: prefill against moving KV."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from btbench.cli.console import note, stdout
+from btbench.cli.number_lists import counts
 from btbench.cli.options import DebugOption, Format, FormatOption, QuietOption
 from btbench.cli.plot import ChartsOption, Theme, ThemeOption, chart_formats
 from btbench.cli.rows import Rows, print_rows
@@ -48,7 +50,7 @@ def costs(
       btbench costs --model kimi-k2 --gpu b200 --gpus 8 --tokens 8000,65536
       btbench costs --out charts --charts svg
     """
-    lengths = _lengths(tokens)
+    lengths = counts("--tokens", tokens)
     known = _known(model, gpu, gpus, mfu, scenario)
     if not quiet:
         for text in _shortcomings(known, max(lengths)):
@@ -60,18 +62,6 @@ def costs(
         paths = draw_costs(known, lengths, out, chart_formats(charts), theme.value)
         if not quiet:
             note(f"charts: {', '.join(map(str, paths))}")
-
-
-def _lengths(text: str) -> list[int]:
-    from btbench.errors import UsageError
-
-    try:
-        lengths = [int(part) for part in text.split(",")]
-    except ValueError:
-        lengths = []
-    if not lengths or min(lengths) < 1:
-        raise UsageError(f"--tokens {text}: not whole numbers of at least 1", "E.g. --tokens 500,8000,32000")
-    return list(dict.fromkeys(lengths))
 
 
 def _known(model: str, gpu: str, gpus: int, mfu: float | None, scenario: str | None) -> "KvCosts":
@@ -111,7 +101,7 @@ def _shortcomings(costs: "KvCosts", tokens: int) -> list[str]:
     return []
 
 
-def _tables(costs: "KvCosts", lengths: list[int]) -> dict[str, Rows]:
+def _tables(costs: "KvCosts", lengths: Sequence[int]) -> dict[str, Rows]:
     """Everything in SI units and full precision, for programs."""
     from btbench.cluster.costs import TIERS
 
@@ -144,7 +134,7 @@ def _tables(costs: "KvCosts", lengths: list[int]) -> dict[str, Rows]:
     }
 
 
-def _sheets(costs: "KvCosts", lengths: list[int]) -> "list[Sheet]":
+def _sheets(costs: "KvCosts", lengths: Sequence[int]) -> "list[Sheet]":
     """The same for people."""
     from btbench.cluster.costs import TIERS
     from btbench.results import numbers
@@ -196,7 +186,7 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:,.1f}" if seconds >= 1e-3 else f"{seconds * 1e3:.3g}"
 
 
-def _print(costs: "KvCosts", lengths: list[int], format: Format) -> None:
+def _print(costs: "KvCosts", lengths: Sequence[int], format: Format) -> None:
     from btbench.results.table import markdown_sheets, render_sheets
 
     if format in (Format.json, Format.csv):
