@@ -157,17 +157,12 @@ def setups(draw, least_tokens: int, replica_counts):
     count = draw(replica_counts)
     kinds = draw(st.lists(gpus(least_tokens), min_size=1, max_size=min(3, count)))
     shares = draw(st.lists(st.integers(1, 3), min_size=len(kinds), max_size=len(kinds)))
-    # n GPUs of a replica have to hold what one was drawn to hold
-    replicas = [
-        Replica(f"node{i}", _with_hbm(kinds[i % len(kinds)], shares[i % len(kinds)]), shares[i % len(kinds)])
-        for i in range(count)
-    ]
+    replicas = []
+    for i in range(count):
+        gpu, share = kinds[i % len(kinds)], shares[i % len(kinds)]
+        # all GPUs of a replica together hold what one was drawn to hold
+        replicas.append(Replica(f"node{i}", replace(gpu, hbm_bytes=gpu.hbm_bytes / share), share))
     return Setup("toys", MODEL, tuple(replicas))
-
-
-def _with_hbm(gpu: Gpu, gpus_per_replica: int) -> Gpu:
-    fields = {**vars(gpu), "hbm_bytes": gpu.hbm_bytes / gpus_per_replica}
-    return Gpu(**fields)
 
 
 options = st.builds(
@@ -179,7 +174,7 @@ options = st.builds(
 )
 
 parameters = st.builds(
-    Parameters,
+    lambda cache_aware, btb: Parameters(cache_aware=cache_aware, btb=btb),  # all else stays at its default
     cache_aware=st.builds(
         CacheAwareParameters,
         balance_abs_threshold=st.sampled_from([0.0, 1.0, 2.5, 4.0, 64.0]),
