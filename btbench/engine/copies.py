@@ -1,5 +1,7 @@
 """Copies of a prefix over RDMA: started when a policy orders them, landed when a later request finds them ready."""
 
+import numpy as np
+
 from btbench.engine.cache import evict, insert_run
 from btbench.jit import inlined
 from btbench.policies.bits import has
@@ -78,10 +80,11 @@ def land_copies(state, now):  # type: ignore[no-untyped-def]
             kept += 1
             next_ready_s = min(next_ready_s, copy.ready_s)
             continue
+        target = np.int64(copy.target)  # as everywhere: another type would compile what is called again
         first = state.requests[copy.request].runs_start
         for k in range(first, first + state.requests[copy.request].prefix_runs):
-            insert_run(state.cache, state.replicas, state.cache.run_list[k], copy.target)
-        evict(state.cache, state.replicas, state.requests, copy.target)
+            insert_run(state.cache, state.replicas, state.cache.run_list[k], target)
+        evict(state.cache, state.replicas, state.requests, target)
         prefix = flights.prefixes[copy.prefix]
         prefix.in_flight -= 1
         copy.next_unproven = prefix.unproven

@@ -1,5 +1,7 @@
 """The replay: arrivals in order; before each, every working replica is advanced to it."""
 
+import numpy as np
+
 from btbench.engine.clock import advance
 from btbench.engine.copies import land_copies, start_copy, transfer
 from btbench.engine.signals import observe
@@ -17,7 +19,7 @@ def advance_all(state, costs, bounded, until):  # type: ignore[no-untyped-def]
     """
     kept = 0
     for position in range(state.workers[0]):
-        r = state.working[position]
+        r = np.int64(state.working[position])
         if not bounded or state.replicas[r].now < until or state.replicas[r].queue_head >= 0:
             misfit = advance(state, costs, bounded, until, r)
             if misfit >= 0:
@@ -77,7 +79,7 @@ def replay_requests(code, parameters, view, costs, state, signals, draws, memory
         if state.flights.started[0] + orders.ordered[0] + 1 > len(state.flights.copies):
             return OUT_OF_COPIES, i, r
         for order in range(orders.ordered[0]):
-            start_copy(state, costs, i, orders.source[order], orders.target[order])
+            start_copy(state, costs, i, np.int64(orders.source[order]), np.int64(orders.target[order]))
         if orders.transfer_runs[0] > 0:
             transfer(state, costs, i, orders.transfer_source[0], r, orders.transfer_runs[0])
         enqueue(state, i, r)
