@@ -275,7 +275,7 @@ def test_nothing_half_written_stays(tmp_path, monkeypatch):
     assert "nothing.jsonl" in generate(status=2, **SMALL, base="nothing.jsonl")
     assert "has 30" in generate(status=2, **SMALL, base=base, base_rows=31)
     assert "--decoy-size 0" in generate(status=2, decoy_size=0)
-    assert "--base" in generate(status=2, base_windows=3)
+    assert "without base" in generate(status=2, base_windows=3)
     assert "split 'train'" in generate(status=2, windows=1, split="train")
     assert [p.name for p in tmp_path.iterdir()] == ["art.jsonl"]
 

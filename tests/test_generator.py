@@ -199,8 +199,12 @@ def test_base_windows_stand_beside_the_synthetic_ones(base_file, split):
 
 
 def test_a_base_that_does_not_fit_is_an_error(base_file):
-    with pytest.raises(TraceError, match="base.jsonl has 40"):
+    with pytest.raises(TraceError, match=r"base\.jsonl has 40"):
         generate_trace(GeneratorSpec(**SMALL, base=base_file.name, base_windows=1, base_rows=41), base_file.parent)
+    with pytest.raises(TraceError, match="without base_windows"):
+        generate_trace(GeneratorSpec(**SMALL, base="art-like"))
+    with pytest.raises(TraceError, match="without base$|without base\\n"):
+        generate_trace(GeneratorSpec(**SMALL, base_windows=1))
     with pytest.raises(TraceError, match="blocks of 256 tokens"):
         generate_trace(GeneratorSpec(**SMALL, base="art-like", base_windows=1, block_tokens=512))
 

@@ -137,8 +137,6 @@ def _spec(keys: dict[str, Any]) -> "GeneratorSpec":
     from btbench.errors import UsageError
     from btbench.trace_spec import GeneratorSpec
 
-    if keys.get("base_windows") and not keys.get("base"):
-        raise UsageError("--base-windows without --base", "--base names the trace they are taken from.")
     defaults: dict[str, Any] = {"windows": 20}
     if "base" in keys:
         defaults["base_windows"] = keys.get("windows", 20)

@@ -19,7 +19,7 @@ import zstandard
 from btbench.errors import OutputError, TraceError
 from btbench.progress import Progress, silent
 from btbench.sources.base_windows import BaseWindows, take_base_windows
-from btbench.sources.generator import LABEL, Layout, SyntheticWindow, draw_windows
+from btbench.sources.generator import LABEL, Layout, SyntheticWindow, check_base, draw_windows
 from btbench.sources.kept_ids import KeptRow, kept_or_made
 from btbench.trace_spec import GeneratorSpec
 
@@ -45,11 +45,11 @@ class Contents:
     """The windows of a data set, drawn but not yet spelled out as rows."""
 
     def __init__(self, spec: GeneratorSpec, folder: Path, progress: Progress = silent) -> None:
+        check_base(spec)
         self.spec = spec
         self.layout = Layout.of(spec)
         self.windows, self.splits = draw_windows(spec, self.layout)
-        has_base = spec.base is not None and spec.base_windows > 0
-        self.base: BaseWindows | None = take_base_windows(spec, folder, progress) if has_base else None
+        self.base: BaseWindows | None = take_base_windows(spec, folder, progress) if spec.base is not None else None
 
     def split_names(self) -> list[str]:
         """The splits that hold a window. Raises TraceError where none does."""

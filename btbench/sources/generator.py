@@ -135,16 +135,27 @@ def draw_windows(spec: GeneratorSpec, layout: Layout) -> tuple[list[SyntheticWin
     return windows, split_windows(rng, spec.windows)
 
 
+def check_base(spec: GeneratorSpec) -> None:
+    """Raises TraceError where a base is named without windows, or windows without a base."""
+    if spec.base is not None and not spec.base_windows:
+        raise TraceError(f"base = {spec.base!r} without base_windows", "base_windows says how many are taken from it.")
+    if spec.base is None and spec.base_windows:
+        raise TraceError(
+            f"base_windows = {spec.base_windows} without base", "base names the trace they are taken from."
+        )
+
+
 def generate_trace(spec: GeneratorSpec, folder: Path = Path(), progress: Progress = silent) -> Trace:
     """The windows of `spec.split` as a packed trace, synthetic ones first; `base` is relative to `folder`.
 
     Raises TraceError where it would be empty, or where the base cannot be had.
     """
+    check_base(spec)
     layout = Layout.of(spec)
     windows, splits = draw_windows(spec, layout)
     chosen = [windows[i] for i in splits[spec.split]]
     parts = [_synthetic_trace(spec, layout, chosen)] if chosen else []
-    if spec.base is not None and spec.base_windows:
+    if spec.base is not None:
         from btbench.sources.base_windows import take_base_windows
 
         others = take_base_windows(spec, folder, progress).of_split(spec.split)
