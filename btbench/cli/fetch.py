@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from btbench.cli.console import note, stderr
 from btbench.cli.options import DebugOption, Format, FormatOption, QuietOption
-from btbench.cli.rows import print_rows
+from btbench.cli.rows import Value, print_rows
 from btbench.progress import Progress, silent
 
 
@@ -58,20 +59,20 @@ def fetch(
         first = rows if spec is None else None
         located = catalogue.locate(trace, progress, spec, revision=revision, rows=first, refresh=True)
     receipts = [receipt_of(path) for path in located.files]
-    print_rows(
+    files: list[dict[str, Value]] = [
         {
-            "files": [
-                {
-                    "file": str(path),
-                    "size_bytes": receipt.bytes if receipt else path.stat().st_size,
-                    "digest": receipt.digest if receipt else None,
-                    "source": receipt.source if receipt else str(path),
-                }
-                for path, receipt in zip(located.files, receipts, strict=True)
-            ]
-        },
-        format,
-    )
+            "file": str(path),
+            "size_bytes": receipt.bytes if receipt else path.stat().st_size,
+            "digest": receipt.digest if receipt else None,
+            "source": receipt.source if receipt else str(path),
+        }
+        for path, receipt in zip(located.files, receipts, strict=True)
+    ]
+    notes: tuple[str, ...] = ()
+    if format is Format.table:  # a terminal has no room for folders and addresses
+        files = [{"file": Path(str(f["file"])).name, "size_bytes": f["size_bytes"]} for f in files]
+        notes = (f"In {located.files[0].parent}",)
+    print_rows({"files": files}, format, notes)
     if not quiet:
         for text in located.notes or ("was here already",):
             note(f"{trace}: {text}")
