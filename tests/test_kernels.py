@@ -146,23 +146,28 @@ def test_constants_of_kernels_lie_in_files_that_name_the_cache():
             assert name not in used or home in counted, f"{source.name} reads {name} of {module}"
 
 
-def run_twin_tests(tmp_path: Path, variable: str) -> str:
-    """A few replays of the twin test in a process of its own, with a Numba switch thrown."""
+def run_tests(tmp_path: Path, variable: str, names: str) -> str:
+    """A few replays in a process of its own, with a Numba switch thrown; what pytest says."""
     environment = {**os.environ, variable: "1", "BTBENCH_CACHE": str(tmp_path / "cache")}
-    command = [sys.executable, "-m", "pytest", str(TESTS / "test_twin.py"), "--hypothesis-profile", "few"]
-    command += ["-k", "any_replay or single_blocks or full_caches or token_budget", "-W", "ignore::RuntimeWarning"]
+    command = [sys.executable, "-m", "pytest", str(TESTS / "test_twin.py"), str(TESTS / "test_laws.py"), "-k", names]
+    command += ["--hypothesis-profile", "few", "-W", "ignore:overflow encountered:RuntimeWarning"]
     done = subprocess.run(command, env=environment, cwd=TESTS.parent, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
+TWIN_TESTS = "any_replay or single_blocks or full_caches or token_budget"
+
+
 def test_no_index_lies_outside_its_array(tmp_path):
     """Numba reads past the end of an array without a word, unless told to look."""
-    assert "4 passed" in run_twin_tests(tmp_path, "NUMBA_BOUNDSCHECK")
+    assert "4 passed" in run_tests(tmp_path, "NUMBA_BOUNDSCHECK", TWIN_TESTS)
 
 
 def test_kernels_do_the_same_interpreted(tmp_path):
-    assert "4 passed" in run_twin_tests(tmp_path, "NUMBA_DISABLE_JIT")
+    """And no policy writes to what it sees: to a field of a record that compiles, but interpreted it is an error."""
+    names = f"{TWIN_TESTS} or built_in_policy"
+    assert f"{4 + len(NAMES)} passed" in run_tests(tmp_path, "NUMBA_DISABLE_JIT", names)
 
 
 def test_checked_code_has_a_cache_of_its_own():

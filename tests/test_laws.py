@@ -16,6 +16,7 @@ from strategies import Problem, trace_of
 
 from btbench.cluster.gpus import Gpu
 from btbench.cluster.models import Model
+from btbench.policies.registry import NAMES
 
 policies = st.sampled_from(PAPER_POLICIES)
 
@@ -25,8 +26,10 @@ def assert_rows_lawful(problem: Problem, found: dict) -> None:
     assert_lawful(problem, rows, [(target, start_s, ready_s) for _, _, target, start_s, ready_s, _ in found["copies"]])
 
 
-@given(strategies.problems(), policies)
-def test_the_engine_is_lawful(problem, policy):
+@settings(max_examples=25)
+@given(problem=strategies.problems())
+@pytest.mark.parametrize("policy", NAMES)
+def test_every_built_in_policy_is_lawful(problem, policy):
     assert_rows_lawful(problem, rows_of_run(through_engine(problem, policy)))
 
 
@@ -103,7 +106,7 @@ def test_the_same_input_gives_the_same_bytes_and_is_left_alone(problem, policy):
     assert before == [getattr(trace, name).tobytes() for name in ("arrival_s", "input_tokens", "run_offsets", "runs")]
 
 
-@given(strategies.problems(), policies, st.data())
+@given(strategies.problems(), st.sampled_from(NAMES), st.data())
 def test_no_request_is_routed_by_the_length_of_its_answer(problem, policy, data):
     """Answers may get any other length from some request on: that one, and those before it, go where they went."""
     cut = data.draw(st.integers(0, len(problem.requests) - 1))
