@@ -7,8 +7,11 @@ import numpy.typing as npt
 import pytest
 
 from btbench.errors import TraceError
+from btbench.engine import replay
+from btbench.scenario import load_scenario
 from btbench.sources import open_trace
 from btbench.sources.art_like import art_like_trace
+from btbench.sources.generator import generate_trace
 from btbench.trace import Trace
 from btbench.trace_spec import TraceSpec, WindowSpec
 
@@ -118,3 +121,24 @@ def test_it_can_be_named_and_cut_like_any_trace():
     trace = open_trace(spec, Path("."), seed=1)
     assert [window.name for window in trace.windows] == ["rows 1000-1499", "rows 1500-1999"]
     assert (trace.name, trace.format, trace.block_tokens) == ("art-like", "art-like", 256)
+
+
+@pytest.mark.parametrize("setup", ["70b_h100x4", "qwen3_8b_h100x4"])
+def test_looking_for_bursts_gains_and_costs_next_to_nothing(setup):
+    """As published of ART-Chat itself: the reduction of `btb` against `cache_aware` is within 3 %."""
+    scenario = load_scenario("default")
+    assert scenario.trace.generator is not None
+    trace = generate_trace(scenario.trace.generator)
+    cluster = next(s for s in scenario.setups if s.name == setup)
+    windows = [trace.window(window) for window in trace.windows if window.label == "art-like"]
+    assert len(windows) == 15
+    mean_s = {}
+    for policy in scenario.policies:
+        if policy.name in ("cache_aware", "btb"):
+            runs = [replay(window, cluster, policy, scenario.options, scenario.seed) for window in windows]
+            ttft_s = [
+                run.served.start_s - window.arrival_s + run.served.reuse_s + run.served.prefill_s
+                for window, run in zip(windows, runs, strict=True)
+            ]
+            mean_s[policy.name] = np.concatenate(ttft_s).mean()
+    assert abs(1 - mean_s["btb"] / mean_s["cache_aware"]) < 0.03
