@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from btbench.errors import TraceError
 from btbench.engine import replay
+from btbench.errors import TraceError
 from btbench.scenario import load_scenario
 from btbench.sources import open_trace
 from btbench.sources.art_like import art_like_trace
