@@ -1,0 +1,48 @@
+"""The README's examples, run: every `$ btbench …` of a console block prints what stands below it.
+
+`BTBENCH_README=write pytest tests/test_readme.py` writes what the commands print now into the README.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+PYTHON = re.compile(r"```python\n# (\S+\.py)\n(.*?)```", re.DOTALL)
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints, errors included and notes not, at 80 columns."""
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command)],
+        cwd=folder,
+        env=os.environ | {"COLUMNS": "80", "HF_HUB_OFFLINE": "1", "XDG_CONFIG_HOME": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    errors = done.stderr[done.stderr.find("Error:") :] if "Error:" in done.stderr else ""
+    return "\n".join(line.rstrip() for line in (done.stdout + errors).rstrip().splitlines()) + "\n"
+
+
+def renew(block: str, folder: Path) -> str:
+    """A console block with the output its commands have now."""
+    commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+    return "\n".join(f"$ {command}\n{run(command, folder)}" for command in commands)
+
+
+def test_examples_print_what_the_readme_says(tmp_path):
+    text = README.read_text()
+    for name, code in PYTHON.findall(text):
+        (tmp_path / name).write_text(code)
+    now = CONSOLE.sub(lambda found: f"```console\n{renew(found[1], tmp_path)}```", text)
+    now = now.replace(str(tmp_path), ".")
+    if os.environ.get("BTBENCH_README") == "write":
+        README.write_text(now)
+        pytest.skip("the README was written")
+    assert now == text
