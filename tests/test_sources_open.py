@@ -1,129 +1,173 @@
-"""Opening traces: every container gives the same trace, windows and block sizes are as asked."""
+"""Opening traces: every container gives the same trace; block sizes and options are as asked."""
 
 import gzip
 import io
-import json
+import os
 import sys
+import threading
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from trace_files import ROWS, blocks_of, jsonl, numbered, odd, opened, rows_opened, write
 
 from btbench.errors import TraceError
 from btbench.sources import open_trace
-from btbench.trace import Trace, Window
-from btbench.trace_spec import TraceSpec, WindowSpec
+from btbench.trace import Window
+from btbench.trace_spec import TraceSpec
 
-ROWS = [
-    {"arrival_s": 0.0, "input_length": 700, "output_length": 5, "hash_ids": ["a", "b", "c"]},
-    {"arrival_s": 0.5, "input_length": 512, "output_length": 9, "hash_ids": ["a", "b"]},
-    {"arrival_s": 0.75, "input_length": 10, "output_length": 1, "hash_ids": []},
-    {"arrival_s": 2.25, "input_length": 1000, "output_length": 2, "hash_ids": ["a", "b", "x", "y"]},
-]
+CONTAINERS = ["t.jsonl", "t.jsonl.gz", "t.jsonl.zst", "t.parquet", "t.json", "t.csv", "named-otherwise"]
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BTBENCH_CACHE", str(tmp_path / "cache"))
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BTBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
-def jsonl(rows: list[dict]) -> bytes:
-    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+def as_csv(rows: list[dict]) -> list[dict]:
+    return [{**row, "hash_ids": str(row["hash_ids"]).replace("'", '"')} for row in rows]
 
 
-def write(path: Path, rows: list[dict]) -> Path:
-    """A trace file; the container follows from the name."""
-    if path.suffix == ".parquet":
-        pl.DataFrame(rows).write_parquet(path)
-    elif path.suffix == ".gz":
-        path.write_bytes(gzip.compress(jsonl(rows)))
-    elif path.suffix == ".zst":
-        path.write_bytes(zstandard.compress(jsonl(rows)))
-    else:
-        path.write_bytes(jsonl(rows))
-    return path
-
-
-def opened(path: Path, **spec: object) -> Trace:
-    return open_trace(TraceSpec(source=str(path), **{"block_tokens": 256, **spec}), path.parent, seed=1)
-
-
-def blocks_of(trace: Trace) -> list[list[int]]:
-    """Every request's prompt as run ids repeated by their length, with -1 for blocks that occur nowhere else."""
-    return [
-        [r for r in trace.runs[a:b].tolist() for _ in range(trace.run_blocks[r])] + [-1] * int(tail)
-        for a, b, tail in zip(trace.run_offsets[:-1], trace.run_offsets[1:], trace.tail_blocks, strict=True)
-    ]
-
-
-@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz", "t.jsonl.zst", "t.parquet", "named-otherwise"])
+@pytest.mark.parametrize("name", CONTAINERS)
 def test_every_container_holds_the_same_trace(tmp_path: Path, name: str) -> None:
-    trace = opened(write(tmp_path / name, ROWS))
+    trace = opened(write(tmp_path / name, as_csv(ROWS) if name == "t.csv" else ROWS), block_tokens=256)
     assert trace.arrival_s.tolist() == [0.0, 0.5, 0.75, 2.25]
     assert trace.input_tokens.tolist() == [700, 512, 10, 1000]
     assert trace.output_tokens.tolist() == [5, 9, 1, 2]
-    assert blocks_of(trace) == [[0, 0, -1], [0, 0], [], [0, 0, -1, -1]]
+    assert numbered(blocks_of(trace)) == [[0, 1, 2], [0, 1], [], [0, 1, 3, 4]]
+    assert (trace.run_blocks.tolist(), trace.tail_blocks.tolist()) == ([2], [1, 0, 0, 2])
     assert trace.windows == (Window("0", "", 0, 4),)
-    assert (trace.format, trace.block_tokens) == ("btbench", 256)
+    assert (trace.format, trace.block_tokens, trace.has_blocks, trace.has_times) == ("btbench", 256, True, True)
+    assert odd(trace) == [("null or empty hashes", 1, 4 if name == "t.csv" else 3)]  # line 1 of a CSV is its header
 
 
-def test_stdin_is_read_whatever_its_compression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+ids = st.one_of(
+    st.lists(st.integers(-3, 5), max_size=6),
+    st.lists(st.sampled_from([0, 2**27 - 1, 2**27, -(2**63), 2**63 - 1, 10**18, 123]), max_size=4),
+    st.lists(st.text('ab"\\é\n0', max_size=20), max_size=6),
+)
+some_rows = st.lists(
+    st.tuples(st.floats(0, 1e9), st.integers(0, 2**53), st.integers(0, 2**53), ids), min_size=1, max_size=8
+)
+
+
+@given(some_rows, st.sampled_from(["jsonl", "gz", "zst"]))
+def test_rows_come_back_as_they_were_written(tmp_path_factory, rows, container) -> None:
+    path = tmp_path_factory.mktemp("t") / f"t.{container}"
+    write(
+        path, [dict(zip(("arrival_s", "input_length", "output_length", "hash_ids"), row, strict=True)) for row in rows]
+    )
+    trace = opened(path, block_tokens=16)
+    rows = sorted(rows, key=lambda row: row[0])
+    assert trace.arrival_s.tolist() == [row[0] for row in rows]
+    assert trace.input_tokens.tolist() == [max(1, row[1]) for row in rows]
+    assert trace.output_tokens.tolist() == [max(1, row[2]) for row in rows]
+    assert numbered(blocks_of(trace)) == numbered([row[3] for row in rows])
+
+
+one_kind = st.one_of(
+    st.lists(st.lists(st.integers(-3, 5) | st.integers(-(2**63), 2**63 - 1), max_size=6), min_size=1, max_size=6),
+    st.lists(st.none() | st.lists(st.text(max_size=20), max_size=6), min_size=1, max_size=6),
+)
+
+
+@given(one_kind)
+def test_parquet_columns_come_back_as_they_were_written(tmp_path_factory, lists) -> None:
+    path = tmp_path_factory.mktemp("t") / "t.parquet"
+    kind = pl.List(pl.Int64 if all(isinstance(x, int) for ids in lists for x in ids or []) else pl.String)
+    table = {"arrival_s": range(len(lists)), "input_length": 5, "output_length": 1, "hash_ids": lists}
+    pl.DataFrame(table, schema_overrides={"hash_ids": kind}).write_parquet(path)
+    assert numbered(blocks_of(opened(path, block_tokens=16))) == numbered([ids or [] for ids in lists])
+
+
+def test_ids_are_told_apart_by_type_and_every_byte(tmp_path: Path) -> None:
+    long = "x" * 40
+    ids = [1, "1", "01", "", "a" * 15, "a" * 16, "a" * 17, long, long[:-1] + "y", "y" + long[1:], 10**17, 2**64 - 1, -1]
+    rows = [{**ROWS[0], "hash_ids": [x]} for x in ids + ids]
+    assert numbered(blocks_of(rows_opened(tmp_path, rows, block_tokens=256))) == [[k] for k in range(len(ids))] * 2
+
+
+def test_ids_keep_their_numbers_when_larger_ones_come(tmp_path: Path) -> None:
+    lists = [[3, 1], [3, 1, 4], [2**40, 3], ["s", 1], [3, 1, 4]]
+    rows = [{**ROWS[0], "hash_ids": x, "arrival_s": k, "pad": "x" * 2_000_000} for k, x in enumerate(lists)]
+    trace = rows_opened(tmp_path, rows, block_tokens=256)  # longer than a block of lines, so each is a batch
+    assert numbered(blocks_of(trace)) == numbered(lists)
+
+
+def test_stdin_is_read_whatever_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for data in (jsonl(ROWS), gzip.compress(jsonl(ROWS)), write(tmp_path / "t.parquet", ROWS).read_bytes()):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         trace = open_trace(TraceSpec(source="-", block_tokens=256), tmp_path, seed=1)
-        assert blocks_of(trace) == [[0, 0, -1], [0, 0], [], [0, 0, -1, -1]]
+        assert (trace.source, len(trace)) == ("stdin", 4)
+        assert list(tmp_path.glob("btbench-*")) == []
 
 
-def test_mooncake_times_are_milliseconds_and_blocks_512_tokens(tmp_path: Path) -> None:
-    rows = [
-        {"timestamp": t, "input_length": 600, "output_length": 1, "hash_ids": [0, n]} for n, t in enumerate([0, 3001])
-    ]
-    trace = opened(write(tmp_path / "m.jsonl", rows), block_tokens=None)
-    assert trace.arrival_s.tolist() == [0.0, 3001 / 1000]
-    assert (trace.format, trace.block_tokens) == ("mooncake", 512)
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(jsonl(ROWS),))
+    writer.start()
+    assert len(opened(tmp_path / "pipe", block_tokens=256)) == 4
+    writer.join()
 
 
-def test_rows_of_a_window_are_put_together_and_sorted(tmp_path: Path) -> None:
-    rows = [
-        {**ROWS[0], "trace_id": "w1", "source": "art", "arrival_s": 2.0},
-        {**ROWS[1], "trace_id": "w0", "source": "synthetic", "arrival_s": 9.0},
-        {**ROWS[2], "trace_id": "w1", "source": "art", "arrival_s": 1.0},
-    ]
-    trace = opened(write(tmp_path / "t.jsonl", rows))
-    assert trace.windows == (Window("w1", "art", 0, 2), Window("w0", "synthetic", 2, 3))
-    assert trace.arrival_s.tolist() == [1.0, 2.0, 9.0]
-    assert trace.input_tokens.tolist() == [10, 700, 512]
-    assert [(o.kind, o.count, o.first_row) for o in trace.oddities if "order" in o.kind] == [
-        ("out-of-order arrivals", 1, 3)
-    ]
-    one = opened(tmp_path / "t.jsonl", windows=WindowSpec(by="source", label_by="trace_id"))
-    assert [(w.name, w.label) for w in one.windows] == [("art", "w1"), ("synthetic", "w0")]
+def test_shards_of_a_folder_are_read_in_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    write(tmp_path / "shards/part-2.jsonl", ROWS[2:])
+    write(tmp_path / "shards/part-1.jsonl.gz", ROWS[:2])
+    (tmp_path / "shards/README.md").write_text("not a trace")
+    trace = opened(tmp_path / "shards", block_tokens=256)
+    assert trace.name == "shards"
+    assert numbered(blocks_of(trace)) == [[0, 1, 2], [0, 1], [], [0, 1, 3, 4]]
+    assert odd(trace) == [("null or empty hashes", 1, 3)]
 
 
-def test_windows_are_cut_from_one_long_trace(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.jsonl", ROWS)
-    trace = opened(path, windows=WindowSpec(count=2, rows=2, start=0), arrival_scale=2.0)
-    assert [w.name for w in trace.windows] == ["rows 0-1", "rows 2-3"]
-    assert trace.arrival_s.tolist() == [0.0, 1.0, 0.0, 3.0]
-    assert blocks_of(trace) == [[0, 0, -1], [0, 0], [], [0, 0, -1, -1]]
-    cut = [opened(path, windows=WindowSpec(count=5, rows=2, start="random", seed=3)) for _ in range(2)]
-    assert cut[0].windows == cut[1].windows and len(cut[0]) == 10
+def test_several_zstd_frames_and_gzip_members_are_one_file(tmp_path: Path) -> None:
+    for pack in (gzip.compress, zstandard.compress):
+        (tmp_path / "t").write_bytes(pack(jsonl(ROWS[:1])) + pack(jsonl(ROWS[1:])))
+        assert len(opened(tmp_path / "t", block_tokens=256)) == 4
+
+
+def test_blank_lines_line_ends_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_bytes(b"\xef\xbb\xbf\n" + jsonl(ROWS).replace(b"\n", b"\r\n\r\n").rstrip())
+    trace = opened(tmp_path / "t.jsonl", block_tokens=256)
+    assert len(trace) == 4
+    assert odd(trace) == [("null or empty hashes", 1, 6)]  # its line
 
 
 def test_the_block_size_is_never_guessed(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.jsonl", ROWS)
-    with pytest.raises(TraceError, match="does not tell how many tokens a block has"):
-        opened(path, block_tokens=None)
+    with pytest.raises(TraceError, match=r"does not tell how many tokens a block has.\n.*fit 256"):
+        rows_opened(tmp_path, [row for row in ROWS if row["hash_ids"]])
 
 
-def test_a_trace_packed_before_is_not_parsed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "t.jsonl", ROWS)
-    first = opened(path)
-    monkeypatch.setattr("btbench.sources.reader._pack", lambda *a: pytest.fail("parsed again"))
-    second = opened(path)
-    for name in ("arrival_s", "input_tokens", "output_tokens", "run_offsets", "runs", "run_blocks", "tail_blocks"):
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-        assert getattr(first, name).dtype == getattr(second, name).dtype
-    assert (first.windows, first.oddities, first.digest) == (second.windows, second.oddities, second.digest)
+def test_equal_times_keep_row_order_or_are_dealt_over_the_tick(tmp_path: Path) -> None:
+    times = [0, 3, 3, 3, 6, 6, 10]
+    rows = [{**ROWS[0], "arrival_s": t, "input_length": 600 + n} for n, t in enumerate(times)]
+    kept = rows_opened(tmp_path, rows, block_tokens=256)
+    assert (kept.arrival_s.tolist(), kept.notes) == (times, ())
+    spread = rows_opened(tmp_path, rows, block_tokens=256, tie="spread")
+    assert spread.arrival_s.tolist() == [0, 3, 4, 5, 6, 7.5, 10]
+    assert spread.input_tokens.tolist() == kept.input_tokens.tolist()
+    assert spread.notes == ("71.4% of the requests share an arrival time; dealt evenly over ticks of about 3 s",)
+
+
+def test_duplicate_rows_are_kept_and_counted(tmp_path: Path) -> None:
+    rows = [ROWS[0], ROWS[1], ROWS[1], {**ROWS[1], "output_length": 8}, ROWS[1]]
+    trace = rows_opened(tmp_path, rows, block_tokens=256)
+    assert len(trace) == 5
+    assert odd(trace) == [("duplicate rows", 2, 3)]
+
+
+def test_hash_lists_that_do_not_fit_the_input_are_kept_and_counted(tmp_path: Path) -> None:
+    rows = [{**ROWS[0], "arrival_s": n, "input_length": tokens} for n, tokens in enumerate([700, 512, 768, 1023, 1024])]
+    trace = rows_opened(tmp_path, rows, block_tokens=256)
+    assert odd(trace) == [("more blocks than the input holds", 1, 2), ("fewer blocks than the input fills", 1, 5)]
+    assert trace.prompt_blocks().tolist() == [3] * 5
+    fitting = rows_opened(tmp_path, [rows[0]] * 3, block_tokens=16)
+    assert fitting.notes == ("blocks look like 256 tokens (100% of the rows fit), not 16",)

@@ -81,7 +81,8 @@ def _zstd_blocks(stream: BinaryIO, file: str) -> Iterator[bytes]:
     while data := stream.read(BLOCK_BYTES >> 2):
         while data:
             begun = True
-            yield frame.decompress(data)
+            if block := frame.decompress(data):
+                yield block
             data = frame.unused_data
             if frame.eof:
                 frame, begun = zstandard.ZstdDecompressor().decompressobj(), False
@@ -149,3 +150,14 @@ def read_lines(path: Path, file: str, advance: Advance) -> Iterator[bytes]:
             )
     if held:
         yield b"".join(rest)
+
+
+def numbered_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines of blocks of whole lines that are not blank, with their 1-based numbers."""
+    before = 0
+    for block in blocks:
+        lines = block.split(b"\n")
+        for number, line in enumerate(lines, before + 1):
+            if line.strip():
+                yield number, line
+        before += len(lines) - block.endswith(b"\n")

@@ -7,14 +7,16 @@ serve for a look at lengths and turns, never for a replay.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
 
 import msgspec
 
 from btbench.sources.batches import Batch
+from btbench.sources.containers import numbered_lines
 from btbench.sources.oddities import Intake
-from btbench.sources.spelling import in_words
+from btbench.sources.spelling import in_words, lowered
 
+BATCH_ROWS = 8_192
 CHARACTERS_PER_TOKEN = 4
 NOTE = "the trace has no times, and lengths are estimated: one token for four characters"
 ANSWERS = frozenset({"assistant", "gpt", "chatgpt", "bard", "bing", "model"})
@@ -40,32 +42,27 @@ def _tokens(characters: int) -> int:
 
 
 def read_rows(blocks: Iterator[bytes], intake: Intake) -> Iterator[Batch]:
-    """One batch for some conversations; rows have the number of their conversation."""
-    line = 0
-    for block in blocks:
-        rows: list[int] = []
-        columns: dict[str, list[Any]] = {"time": [], "input": [], "output": [], "session": []}
-        for text in block.split(b"\n"):
-            line += 1
-            if not text.strip():
-                continue
-            try:
-                conversation = _DECODER.decode(text)
-            except msgspec.ValidationError as error:
-                intake.refuse(line, "wrong type", in_words(error))
-                continue
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                intake.refuse(line, "not JSON", f"not a conversation ({error}).")
-                continue
-            before = 0
-            for turn in conversation.conversation or conversation.conversations or []:
-                length = len(turn.content or turn.value or "")
-                if (turn.role or turn.speaker) in ANSWERS and before:
-                    rows.append(line)
-                    for role, value in (("time", 0.0), ("session", line)):
-                        columns[role].append(value)
-                    columns["input"].append(_tokens(before))
-                    columns["output"].append(_tokens(length))
-                before += length
-        if rows:
-            yield Batch(rows, columns)
+    """Batches of requests; rows have the number of their conversation."""
+    requests = _requests(blocks, intake)
+    while some := list(islice(requests, BATCH_ROWS)):
+        lines, prompts, answers = (list(column) for column in zip(*some, strict=True))
+        yield Batch(lines, {"time": [0.0] * len(some), "input": prompts, "output": answers, "session": lines})
+
+
+def _requests(blocks: Iterator[bytes], intake: Intake) -> Iterator[tuple[int, int, int]]:
+    """Conversation, prompt tokens and answer tokens of each answer; what cannot be decoded is refused."""
+    for line, text in numbered_lines(blocks):
+        try:
+            conversation = _DECODER.decode(text)
+        except msgspec.ValidationError as error:
+            intake.refuse(line, "wrong type", in_words(error))
+            continue
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            intake.refuse(line, "not JSON", f"not a conversation ({lowered(str(error))}).")
+            continue
+        before = 0
+        for turn in conversation.conversation or conversation.conversations or []:
+            characters = len(turn.content or turn.value or "")
+            if (turn.role or turn.speaker) in ANSWERS and before:
+                yield line, _tokens(before), _tokens(characters)
+            before += characters

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from btbench.sources.batches import Batch
+from btbench.sources.containers import numbered_lines
 from btbench.sources.oddities import Intake
 from btbench.sources.spelling import in_words, lowered
 
@@ -37,19 +38,14 @@ def sniff(blocks: Iterator[bytes], intake: Intake) -> set[str]:
     """The keys of the first rows. Raises TraceError where the first is no JSON object and bad rows are not skipped."""
     keys: set[str] = set()
     decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
-    number = 0
-    for block in blocks:
-        for line in block.split(b"\n"):
-            number += 1
-            if not line.strip():
-                continue
-            try:
-                keys.update(decoder.decode(line))
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                if not intake.skip and not keys:
-                    intake.refuse(number, "not JSON", _problem(line, error))
-            if number >= SNIFFED_ROWS and keys:
-                return keys
+    for number, line in numbered_lines(blocks):
+        try:
+            keys.update(decoder.decode(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            if not intake.skip and not keys:
+                intake.refuse(number, "not JSON", _problem(line, error))
+        if number >= SNIFFED_ROWS and keys:
+            break
     return keys
 
 
@@ -67,11 +63,12 @@ def read_rows(blocks: Iterator[bytes], columns: dict[str, str], intake: Intake) 
     for block in blocks:
         lines = block.count(b"\n") + (not block.endswith(b"\n"))
         numbers: list[int] | range = range(line + 1, line + lines + 1)
+        has_blanks = b"\n\n" in block or block.startswith(b"\n")
         try:
-            rows = decoder.decode_lines(block)
+            rows = [] if has_blanks else decoder.decode_lines(block)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             rows = []
-        if len(rows) != lines:  # blank lines, or one that cannot be decoded
+        if len(rows) != lines:  # blank lines, or one that is not one row
             numbers, rows = _decode_singly(block, line, decoder, intake)
         line += lines
         if rows:

@@ -13,7 +13,7 @@ from btbench.sources.batches import Checked
 from btbench.sources.block_ids import BlockIds, Paths, take_rows, walk
 from btbench.sources.formats import Format
 from btbench.sources.oddities import Intake, Tally
-from btbench.sources.spelling import spelled_out
+from btbench.sources.spelling import spelled_out, without_nulls
 from btbench.trace import Trace, Window
 
 
@@ -71,6 +71,9 @@ class Packer:
     def add(self, rows: Checked, intake: Intake) -> None:
         """Take a batch of rows; refuses those whose blocks are no strings and integers."""
         blocks = rows.columns.get("blocks")
+        if blocks is not None and not isinstance(blocks, list):
+            rows = without_nulls(rows, self.source.column("blocks"), intake)
+            blocks = rows.columns["blocks"]
         escapes = False
         while True:
             count = len(rows.rows)

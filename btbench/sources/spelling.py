@@ -27,6 +27,22 @@ def lowered(text: str) -> str:
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
+def without_nulls(rows: Checked, column: str, intake: Intake) -> Checked:
+    """The rows whose lists (an Arrow array) hold no null; the others are refused."""
+    import pyarrow.compute
+
+    lists = rows.columns["blocks"]
+    if not lists.flatten().null_count:
+        return rows
+    holes = pyarrow.compute.list_parent_indices(lists).filter(lists.flatten().is_null())
+    bad = np.unique(holes.to_numpy())
+    for number in rows.rows[bad].tolist():
+        intake.refuse(number, "wrong type", f"{column!r} holds a null; allowed: strings or integers.")
+    good = np.ones(len(rows.rows), np.bool_)
+    good[bad] = False
+    return rows_where(rows, good)
+
+
 def spelled_out(rows: Checked, column: str, intake: Intake) -> Checked:
     """The rows with their ids written in one way; those that hold something else are refused."""
     good = np.ones(len(rows.rows), np.bool_)

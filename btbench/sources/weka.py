@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from btbench.sources.batches import Batch
+from btbench.sources.containers import numbered_lines
 from btbench.sources.oddities import Intake
-from btbench.sources.spelling import in_words
+from btbench.sources.spelling import in_words, lowered
 
 _NULL = msgspec.Raw(b"null")
 
@@ -89,29 +90,24 @@ def _flat(requests: list[_Request], from_s: float) -> Iterator[tuple[float, _Req
 
 def read_rows(blocks: Iterator[bytes], sessions: Sessions, intake: Intake) -> Iterator[Batch]:
     """One batch a session; a session that cannot be decoded is refused. Rows have the number of their session."""
-    line = 0
-    for block in blocks:
-        for text in block.split(b"\n"):
-            line += 1
-            if not text.strip():
-                continue
-            try:
-                session = _DECODER.decode(text)
-            except msgspec.ValidationError as error:
-                intake.refuse(line, "wrong type", in_words(error))
-                continue
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                intake.refuse(line, "not JSON", f"not a session ({error}).")
-                continue
-            sessions.agree(session, line, intake)
-            start_s = sessions.next_start_s()
-            found = [(start_s + at_s, request) for at_s, request in _flat(session.requests, 0.0)]
-            if found:
-                columns: dict[str, Any] = {
-                    "time": [at_s for at_s, _ in found],
-                    "input": [request.input_tokens for _, request in found],
-                    "output": [request.output_tokens for _, request in found],
-                    "blocks": [request.hash_ids for _, request in found],
-                    "session": [sessions.count] * len(found),
-                }
-                yield Batch([line] * len(found), columns)
+    for line, text in numbered_lines(blocks):
+        try:
+            session = _DECODER.decode(text)
+        except msgspec.ValidationError as error:
+            intake.refuse(line, "wrong type", in_words(error))
+            continue
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            intake.refuse(line, "not JSON", f"not a session ({lowered(str(error))}).")
+            continue
+        sessions.agree(session, line, intake)
+        start_s = sessions.next_start_s()
+        found = [(start_s + at_s, request) for at_s, request in _flat(session.requests, 0.0)]
+        columns: dict[str, Any] = {
+            "time": [at_s for at_s, _ in found],
+            "input": [request.input_tokens for _, request in found],
+            "output": [request.output_tokens for _, request in found],
+            "blocks": [request.hash_ids for _, request in found],
+            "session": [sessions.count] * len(found),
+        }
+        if found:
+            yield Batch([line] * len(found), columns)
