@@ -140,7 +140,7 @@ def test_requests_of_another_trace_are_unpaired_and_it_is_said(results):
 def test_other_windows_of_the_same_trace_are_unpaired_and_it_is_said(results):
     comparison, change = change_of(results, "other_windows")
     assert change.paired is False
-    assert "Unpaired: 70b_h100x4 btb was replayed on other windows of the trace." in comparison.notes
+    assert "Unpaired: 70b_h100x4 btb served other requests of the trace." in comparison.notes
 
 
 def test_lone_summaries_are_compared_without_intervals_and_it_is_said(results, tmp_path):

@@ -32,7 +32,7 @@ def test_the_numbers_are_those_of_the_default_scenario():
             # sums differ in the last bit from processor to processor
             assert a == b or a == pytest.approx(b, rel=1e-12), f"{STALE}: {row.key} {metric.name}"
     assert (BASELINE / "scenario.toml").read_text() == asked.to_toml(BASELINE), STALE
-    assert kept.provenance.command == MAKE_AGAIN
+    assert kept.provenance.command == MAKE_AGAIN, STALE
 
 
 def test_the_files_say_what_the_numbers_say(tmp_path):

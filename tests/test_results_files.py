@@ -208,6 +208,21 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_result_without_the_columns_added_later_loads(tmp_path):
+    result = write(tmp_path)
+    file = tmp_path / "summary.json"
+    summary = json.loads(file.read_text())
+    for row in summary["rows"]:
+        assert list(row)[-3:] == ["floor_mean_ttft_s", "gap_closed_pct", "rejected"]
+        for name in list(row)[-3:]:
+            del row[name]
+    file.write_text(json.dumps(summary))
+    old = load_result(tmp_path)
+    assert [row["mean_ttft_s"] for row in old.rows] == [row["mean_ttft_s"] for row in result.rows]
+    assert {row["floor_mean_ttft_s"] for row in old.rows} == {None}
+    assert "floor" not in markdown_table(old)
+
+
 def damaged(tmp_path, change):
     write(tmp_path)
     file = tmp_path / "summary.json"

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -12,10 +13,17 @@ from hypothesis import strategies as st
 from results_samples import BLOCK_BYTES, COPIED_BLOCKS, make_policy, make_replays, make_runs, make_setup, make_trace
 
 from btbench.engine.run import TIERS
-from btbench.errors import UsageError
+from btbench.errors import PolicyError, UsageError
 from btbench.results.metrics import METRICS, find_metric
 from btbench.results.requests import copies_frame, pool_requests, request_frames, requests_frame
-from btbench.results.summary import part_names, percentile, reduction_pct, summarise, summary_rows
+from btbench.results.summary import (
+    gap_closed_pct,
+    part_names,
+    percentile,
+    reduction_pct,
+    summarise,
+    summary_rows,
+)
 
 # the contract of the result folder
 REQUEST_COLUMNS = (
@@ -26,7 +34,7 @@ SUMMARY_COLUMNS = (
     "setup policy part requests mean_ttft_s p50_ttft_s p90_ttft_s p95_ttft_s p99_ttft_s max_ttft_s mean_queue_s "
     "p95_queue_s mean_reuse_s p95_reuse_s mean_prefill_s p95_prefill_s mean_e2e_s p95_e2e_s hit_rate hbm_hit_rate "
     "ram_hit_rate disk_hit_rate replica_use_mean replica_use_min replica_use_max copies copied_bytes unused_copies "
-    "mean_reduction_pct p95_reduction_pct engine_s requests_per_s"
+    "mean_reduction_pct p95_reduction_pct engine_s requests_per_s floor_mean_ttft_s gap_closed_pct rejected"
 )
 
 TRACE = make_trace()
@@ -88,7 +96,7 @@ def test_copies_are_listed_by_window_in_order():
 
 def plain_summary(windows, runs):
     """The metrics of some windows, with lists and loops."""
-    queue, reuse, prefill, ttft, e2e, tokens, hits, tiers = [], [], [], [], [], [], [], []
+    queue, reuse, prefill, ttft, e2e, tokens, hits, tiers, floor = [], [], [], [], [], [], [], [], []
     busy, makespan = [0.0] * len(SETUP.replicas), 0.0
     for window, run in zip(windows, runs, strict=True):
         for i in range(window.stop - window.start):
@@ -101,6 +109,7 @@ def plain_summary(windows, runs):
             tokens.append(int(TRACE.input_tokens[window.start + i]))
             hits.append(int(run.served.hit_tokens[i]))
             tiers.append(TIERS[run.served.tier[i]])
+            floor.append(float(run.floor_ttft_s[i]))
         makespan += max(run.served.finish_s) - TRACE.arrival_s[window.start]
         busy = [sum(pair) for pair in zip(busy, run.busy_s, strict=True)]
     values = {"requests": len(ttft), "max_ttft_s": max(ttft), "hit_rate": sum(hits) / sum(tokens)}
@@ -119,6 +128,7 @@ def plain_summary(windows, runs):
         "copied_bytes": sum(COPIED_BLOCKS) * BLOCK_BYTES * len(runs),
         "unused_copies": copies // 2,
     }
+    values |= {"floor_mean_ttft_s": fmean(floor), "rejected": 0}
     return values | {"engine_s": engine_s, "requests_per_s": len(ttft) / engine_s}
 
 
@@ -128,7 +138,7 @@ def test_every_metric_of_every_part_is_what_its_formula_says():
     for row, chosen in zip(rows, ([0, 1, 2], [0, 2], [1]), strict=True):
         expected = plain_summary([TRACE.windows[k] for k in chosen], [RUNS[k] for k in chosen])
         for name, value in row.values.items():
-            if name.endswith("_reduction_pct"):
+            if name.endswith("_pct"):
                 assert value is None
             else:
                 assert value == pytest.approx(expected[name], rel=1e-12, abs=0), name
@@ -154,10 +164,13 @@ def test_reductions_are_against_the_baseline_of_the_same_setup_and_part():
         for name in ("mean", "p95"):
             reduction = row[f"{name}_reduction_pct"]
             if row.policy == "cache_aware":
-                assert reduction is None
+                assert reduction is row["gap_closed_pct"] is None
             else:
                 a, b = base[f"{name}_ttft_s"], row[f"{name}_ttft_s"]
                 assert reduction == (a - b) / a * 100
+        if row.policy != "cache_aware":
+            a, b, floor = base["mean_ttft_s"], row["mean_ttft_s"], row["floor_mean_ttft_s"]
+            assert row["gap_closed_pct"] == (a - b) / (a - floor) * 100
 
 
 def test_without_the_baseline_there_are_no_reductions():
@@ -169,6 +182,54 @@ def test_a_reduction_of_nothing_is_none():
     assert reduction_pct(0.0, 1.0) is None
     assert reduction_pct(None, 1.0) is None
     assert reduction_pct(4.0, 1.0) == 75.0
+
+
+@pytest.mark.parametrize(
+    ("baseline", "policy", "floor", "closed"),
+    [
+        (5.0, 2.0, 1.0, 75.0),
+        (5.0, 1.0, 1.0, 100.0),
+        (5.0, 9.0, 1.0, -100.0),
+        (1.0, 1.5, 1.0, None),
+        (1.0 + 1e-15, 1.0, 1.0, None),  # the last bit of a sum is no gap
+        (5.0, 2.0, None, None),
+        (None, 2.0, 1.0, None),
+    ],
+)
+def test_the_share_of_a_gap_is_none_where_there_is_no_gap(baseline, policy, floor, closed):
+    assert gap_closed_pct(baseline, policy, floor) == closed
+
+
+def turn_away(run, *requests):
+    """The run, had its policy turned these requests away: no replica, no times."""
+    served = run.served._replace(**{name: column.copy() for name, column in run.served._asdict().items()})
+    for i in requests:
+        served.replica[i] = -1
+        for column in (served.start_s, served.reuse_s, served.prefill_s, served.finish_s):
+            column[i] = np.nan
+    return replace(run, served=served)
+
+
+def test_requests_turned_away_are_counted_and_in_no_other_number():
+    runs = [turn_away(RUNS[0], 0, 39), RUNS[1], turn_away(RUNS[2], *range(60))]  # of the last window all
+    frame = requests_frame(TRACE, SETUP, BTB, runs)
+    assert frame.filter(pl.col("window") == "w0")["request"].to_list() == list(range(1, 39))
+    assert frame.filter(pl.col("window") == "w1").height == 25
+    assert frame.filter(pl.col("window") == "w2").is_empty()
+    assert not frame["ttft_s"].is_nan().any()
+    rows = {row.part: row for row in summarise(TRACE, SETUP, BTB, runs)}
+    assert [(row["requests"], row["rejected"]) for row in rows.values()] == [(125, 62), (100, 62), (25, 0)]
+    assert rows["all"]["mean_ttft_s"] == pytest.approx(fmean(frame["ttft_s"]), rel=1e-12)
+    floors_s = [*RUNS[0].floor_ttft_s[1:39], *RUNS[1].floor_ttft_s]
+    assert rows["all"]["floor_mean_ttft_s"] == pytest.approx(fmean(floors_s), rel=1e-12)
+    for row in rows.values():
+        assert all(value is None or math.isfinite(value) for value in row.values.values())
+
+
+def test_a_policy_that_turns_every_request_away_is_an_error():
+    runs = [RUNS[0], turn_away(RUNS[1], *range(25)), RUNS[2]]
+    with pytest.raises(PolicyError, match=r"'btb' turns away every request on setup '70b_h100x4' \(part synthetic\)"):
+        summarise(TRACE, SETUP, BTB, runs)
 
 
 @pytest.mark.parametrize(

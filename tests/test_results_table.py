@@ -1,5 +1,7 @@
 """What people read: numbers with units, and the tables at every width."""
 
+from dataclasses import replace
+
 import pytest
 from results_samples import make_replays, make_setup, make_trace
 from rich.console import Console
@@ -7,7 +9,7 @@ from rich.console import Console
 from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.provenance import Provenance, Published, describe_origin
-from btbench.results.sheets import published_sheet
+from btbench.results.sheets import cluster_sheet, published_sheet, ttft_sheet
 from btbench.results.summary import Row, summary_rows
 from btbench.results.table import markdown_table, render_table
 from btbench.results.words import findings, headline
@@ -101,9 +103,11 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_cut(width):
     assert ("end to end" in text) == (width >= 104)
 
 
-def test_at_80_columns_every_table_is_in_one_piece():
+def test_at_80_columns_tables_are_cut_at_most_before_what_ttft_is_spent_on():
     text = rendered(make_result(), 80)
-    assert text.count("70b_h100x4") == 2  # once in each of the two tables
+    assert text.count("70b_h100x4") == 2 + 1  # once in each stretch of the table of TTFT, once in that of the caches
+    heads = [line.split() for line in text.splitlines() if line.endswith((" reduced", " prefill", " unused"))]
+    assert [head[0] for head in heads] == ["mean", "queue", "hits"]
 
 
 def test_a_line_says_what_the_rows_say():
@@ -115,13 +119,46 @@ def test_a_line_says_what_the_rows_say():
         "btb",
         *numbers.duration(row["mean_ttft_s"]).split(),
         numbers.percent(row["mean_reduction_pct"]),
+        numbers.percent(row["gap_closed_pct"]),
         *numbers.duration(row["p95_ttft_s"]).split(),
         numbers.percent(row["p95_reduction_pct"]),
-        *numbers.duration(row["mean_queue_s"]).split(),
-        *numbers.duration(row["mean_reuse_s"]).split(),
-        *numbers.duration(row["mean_prefill_s"]).split(),
     ]
-    assert lines[start + 2].split()[3] == "baseline"
+    assert lines[start + 2].split()[3:5] == ["baseline", "–"]
+    start = next(i for i in range(start + 1, len(lines)) if lines[i].startswith("qwen3_8b_h100x4"))
+    steps = [numbers.duration(row[f"mean_{step}_s"]) for step in ("queue", "reuse", "prefill")]
+    assert lines[start + 3].split() == ["btb", *" ".join(steps).split()]
+
+
+def test_the_last_line_of_a_setup_is_its_floor():
+    result = make_result()
+    sheet = ttft_sheet(result, "all")
+    for setup, lines in sheet.groups:
+        assert [line.name for line in lines] == ["least_load", "cache_aware", "btb", "floor"]
+        cells = {column.name: cell for column, cell in reversed(list(zip(sheet.columns, lines[-1].cells, strict=True)))}
+        base = result.row(setup, "cache_aware")
+        floor_s = base["floor_mean_ttft_s"]
+        assert (cells["mean"].value, cells["queue"].value, cells["prefill"].value) == (floor_s, 0, floor_s)
+        assert cells["reduced"].value == pytest.approx((1 - floor_s / base["mean_ttft_s"]) * 100)
+        assert cells["p95"].value is None
+    assert "no policy can beat it" in sheet.note
+
+
+def test_a_result_of_before_the_floor_was_known_shows_none():
+    result = make_result()
+    unknown = dict.fromkeys(("floor_mean_ttft_s", "gap_closed_pct", "rejected"))
+    old = replace(result, rows=tuple(Row(*row.key, {**row.values, **unknown}) for row in result.rows))
+    assert [line.name for line in ttft_sheet(old, "all").groups[0][1]] == ["least_load", "cache_aware", "btb"]
+    assert "floor" not in rendered(old, 80)
+
+
+def test_requests_turned_away_are_a_column_of_their_own():
+    result = make_result()
+    rows = tuple(Row(*row.key, {**row.values, "rejected": 7 if row.policy == "btb" else 0}) for row in result.rows)
+    assert "rejected" not in rendered(result, 200)
+    sheet = cluster_sheet(replace(result, rows=rows))
+    assert sheet.columns[-1].name == "rejected"
+    assert [line.cells[-1].text for line in sheet.groups[0][1]] == ["0", "0", "7"]
+    assert "all other numbers are of the rest" in sheet.note
 
 
 def test_parts_have_a_table_of_their_own():
@@ -157,6 +194,31 @@ def test_findings_say_what_each_policy_does(reductions, said):
         for policy in ("cache_aware", "btb")
     )
     assert findings(Result(rows, Provenance(baseline="cache_aware"))) == [said]
+
+
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [
+        ([65.04], ", closing 65.0% of the gap to the floor."),
+        ([80.0, 20.0], " on all 2 setups, closing 20.0% to 80.0% of the gap to the floor."),
+        ([80.0, -1.0], " on all 2 setups."),
+        ([80.0, None], " on all 2 setups."),
+    ],
+)
+def test_findings_say_how_much_of_the_gap_a_gain_closes(closed, said):
+    values = make_result().rows[0].values | {"mean_reduction_pct": 50.0}
+    rows = tuple(Row(f"s{k}", "btb", "all", {**values, "gap_closed_pct": value}) for k, value in enumerate(closed))
+    assert findings(Result(rows, Provenance(baseline="cache_aware"))) == [
+        f"btb has a mean TTFT 50.0% lower than cache_aware{said}"
+    ]
+
+
+def test_findings_say_what_was_turned_away():
+    values = make_result().rows[0].values | {"mean_reduction_pct": None, "requests": 200, "rejected": 5}
+    rows = (Row("s", "mooncake", "all", values),)
+    assert findings(Result(rows, Provenance())) == [
+        "mooncake turns away 2.5% of the requests; its TTFT is of the rest."
+    ]
 
 
 def test_findings_are_told_for_each_part_at_the_end_of_the_table():
@@ -199,8 +261,10 @@ def test_markdown_has_every_row_and_every_column():
     assert text.startswith("# sample · 125 requests in 3 windows · trace sample.jsonl\n")
     tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("| setup")]
     assert len(tables) == 4
+    for lines in tables[:-1]:
+        assert len(lines) == 2 + 9 + 3  # the floor of each setup
+    assert len(tables[-1]) == 2 + 9
     for lines in tables:
-        assert len(lines) == 2 + 9
         assert len({line.count(" | ") for line in lines if not line.startswith("|--")}) == 1
     assert "end to end" in text
 

@@ -2,7 +2,9 @@
 
 Versions of `summary.json`, which `load_result` reads from the first to this one:
 
-1  `{"version": 1, "rows": […]}`, a row holding `setup`, `policy`, `part` and the metrics of the registry.
+1  `{"version": 1, "rows": […]}`, a row holding `setup`, `policy`, `part` and the metrics of the registry. Those of
+   `LATER` were added at the end of a row without a new version: files without them load, and older readers pass over
+   them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from btbench.errors import OutputError
-from btbench.results.metrics import COUNTS, METRICS, NULLABLE, Metric
+from btbench.results.metrics import COUNTS, LATER, METRICS, NULLABLE, Metric
 from btbench.results.provenance import Provenance
 from btbench.results.summary import ALL, Row
 
@@ -81,14 +83,17 @@ def _flat(rows: Sequence[Row], metrics: Sequence[Metric]) -> list[dict[str, Any]
     return [row.as_dict([metric.name for metric in metrics]) for row in rows]
 
 
-def _field_type(metric: Metric) -> Any:
-    kind = int if metric.name in COUNTS else float
-    return kind | None if metric.name in NULLABLE else kind
+def _field(metric: Metric) -> tuple[Any, ...]:
+    """Name and type of a metric in a row, and a default where it may be missing."""
+    kind: Any = int if metric.name in COUNTS else float
+    if metric.name in LATER:
+        return metric.name, kind | None, None
+    return metric.name, kind | None if metric.name in NULLABLE else kind
 
 
 _SummaryRow = msgspec.defstruct(
     "_SummaryRow",
-    [("setup", str), ("policy", str), ("part", str), *((metric.name, _field_type(metric)) for metric in METRICS)],
+    [("setup", str), ("policy", str), ("part", str), *map(_field, METRICS)],
 )
 
 

@@ -24,11 +24,21 @@ class Metric(NamedTuple):
     @property
     def words(self) -> str:
         """Its name in running text: mean TTFT, HBM hit rate, copied bytes."""
+        if self.name in _PHRASES:
+            return _PHRASES[self.name]
         plain = self.name.removesuffix("_s" if self.unit == "s" else "_pct")
         return " ".join(_WORDS.get(word, word) for word in plain.split("_"))
 
 
 _WORDS = {"ttft": "TTFT", "e2e": "end to end", "hbm": "HBM", "ram": "RAM", "per": "/", "queue": "queue wait"}
+
+_PHRASES = {
+    "mean_reduction_pct": "reduction of mean TTFT",
+    "p95_reduction_pct": "reduction of p95 TTFT",
+    "floor_mean_ttft_s": "floor of mean TTFT",
+    "gap_closed_pct": "share of the gap closed",
+    "rejected": "rejected requests",
+}
 
 _TTFT = "start - arrival + reuse + prefill"
 _QUEUE = "start - arrival"
@@ -71,12 +81,26 @@ METRICS = (
     Metric("p95_reduction_pct", "%", "higher", "(baseline - policy) / baseline x 100, of p95 TTFT"),
     Metric("engine_s", "s", "neither", "wall time of the engine alone: no parsing, no compiling"),
     Metric("requests_per_s", "requests/s", "neither", "requests / engine time"),
+    Metric(
+        "floor_mean_ttft_s",
+        "s",
+        "neither",
+        "mean TTFT with no queue, on the fastest replica, what earlier requests brought in being in HBM",
+    ),
+    Metric("gap_closed_pct", "%", "higher", "(baseline - policy) / (baseline - floor) x 100, of mean TTFT"),
+    Metric("rejected", "requests", "lower", "requests that the policy turned away; in no number but requests"),
 )
 
 BY_NAME = {metric.name: metric for metric in METRICS}
 MACHINE_METRICS = ("engine_s", "requests_per_s")  # of this machine and hour, not of the policy: never on stdout
-COUNTS = ("requests", "copies", "unused_copies")  # whole numbers
-NULLABLE = ("mean_reduction_pct", "p95_reduction_pct", "requests_per_s")  # None where there is nothing to divide by
+COUNTS = ("requests", "copies", "unused_copies", "rejected")  # whole numbers
+NULLABLE = (  # None where there is nothing to divide by
+    "mean_reduction_pct",
+    "p95_reduction_pct",
+    "requests_per_s",
+    "gap_closed_pct",
+)
+LATER = ("floor_mean_ttft_s", "gap_closed_pct", "rejected")  # None in results made before they were added
 STABLE_METRICS = tuple(metric for metric in METRICS if metric.name not in MACHINE_METRICS)
 
 

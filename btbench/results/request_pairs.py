@@ -65,7 +65,7 @@ class RequestPairs:
         if not self._same_trace:
             self._reasons["Unpaired: the traces differ, or are not known to be the same."] = None
         elif not self.paired:
-            self._reasons[f"Unpaired: {setup} {policy} was replayed on other windows of the trace."] = None
+            self._reasons[f"Unpaired: {setup} {policy} served other requests of the trace."] = None
 
 
 def _read_requests(file: Path, setup: str, policy: str) -> pl.DataFrame:

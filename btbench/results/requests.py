@@ -1,9 +1,13 @@
-"""Every request and every copy of a replay as rows: what `requests.parquet` and `copies.parquet` hold."""
+"""Every request and every copy of a replay as rows: what `requests.parquet` and `copies.parquet` hold.
+
+A request that the policy turned away (its replica is -1) has no times: it has no row, and is counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +67,7 @@ CHUNK_ROWS = 1 << 18  # rows turned into a frame at a time, so that millions of 
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests of some windows of a trace and how they were served, one entry a request, windows in order."""
+    """The requests of some windows of a trace that were served, and how, one entry a request, windows in order."""
 
     windows: tuple[Window, ...]
     window: npt.NDArray[np.int32]  # index into `windows`
@@ -71,7 +75,9 @@ class Requests:
     arrival_s: npt.NDArray[np.float64]
     input_tokens: npt.NDArray[np.int64]
     output_tokens: npt.NDArray[np.int64]
+    floor_ttft_s: npt.NDArray[np.float64]  # what no policy can beat
     served: Served
+    rejected: int  # how many more there were that the policy turned away
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -93,20 +99,34 @@ class Requests:
 
 
 def pool_requests(trace: Trace, windows: Sequence[Window], runs: Sequence[Run]) -> Requests:
-    """The requests of `windows`, replayed as `runs` (one a window, in the same order), in one row of arrays."""
+    """The requests of `windows`, replayed as `runs` (one a window, in the same order), in one row of arrays.
+
+    Those that were turned away are left out and counted.
+    """
     sizes = [window.stop - window.start for window in windows]
     for window, size, run in zip(windows, sizes, runs, strict=True):
         if len(run.served.start_s) != size:
             raise ValueError(f"window {window.name!r} has {size} requests, its run {len(run.served.start_s)}")
-    cuts = [slice(window.start, window.stop) for window in windows]
+    is_served = [run.served.replica >= 0 for run in runs]
+    count = sum(sizes)
+
+    def join(columns: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        return np.concatenate([column[kept] for column, kept in zip(columns, is_served, strict=True)])
+
+    def of_trace(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return join(column[window.start : window.stop] for window in windows)
+
+    arrival_s = of_trace(trace.arrival_s)
     return Requests(
         windows=tuple(windows),
-        window=np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-        position=np.concatenate([np.arange(size, dtype=np.int64) for size in sizes]),
-        arrival_s=np.concatenate([trace.arrival_s[cut] for cut in cuts]),
-        input_tokens=np.concatenate([trace.input_tokens[cut] for cut in cuts]),
-        output_tokens=np.concatenate([trace.output_tokens[cut] for cut in cuts]),
-        served=Served._make(map(np.concatenate, zip(*(run.served for run in runs), strict=True))),
+        window=join(np.full(size, k, np.int32) for k, size in enumerate(sizes)),
+        position=join(np.arange(size, dtype=np.int64) for size in sizes),
+        arrival_s=arrival_s,
+        input_tokens=of_trace(trace.input_tokens),
+        output_tokens=of_trace(trace.output_tokens),
+        floor_ttft_s=join(run.floor_ttft_s for run in runs),
+        served=Served._make(map(join, zip(*(run.served for run in runs), strict=True))),
+        rejected=count - len(arrival_s),
     )
 
 
@@ -136,7 +156,7 @@ def request_frames(setup: str, policy: str, requests: Requests, rows: int = CHUN
 
 
 def requests_frame(trace: Trace, setup: Setup, policy: Policy, runs: Sequence[Run]) -> pl.DataFrame:
-    """One row a request of the whole trace, windows in order, columns as in REQUEST_SCHEMA.
+    """One row a request of the whole trace that was served, windows in order, columns as in REQUEST_SCHEMA.
 
     `runs` holds one run for each window of the trace.
     """

@@ -65,13 +65,16 @@ def titled(title: str, part: str, parts: Sequence[str]) -> str:
 
 
 def _groups(
-    result: Result, part: str, cells: Callable[[Row, list[Row]], Sequence[Cell]]
+    result: Result,
+    part: str,
+    cells: Callable[[Row, list[Row]], Sequence[Cell]],
+    last: Callable[[list[Row]], tuple[Line, ...]] = lambda rows: (),
 ) -> tuple[tuple[str, tuple[Line, ...]], ...]:
-    """A group for each setup, a line for each policy; `cells` is given a row and all rows of its setup."""
+    """A group for each setup: a line for each policy, by its row and all rows of the setup, and those of `last`."""
     groups = []
     for setup in result.setups:
         rows = [row for row in result.rows if row.setup == setup and row.part == part]
-        groups.append((setup, tuple(Line(row.policy, tuple(cells(row, rows))) for row in rows)))
+        groups.append((setup, (*(Line(row.policy, tuple(cells(row, rows))) for row in rows), *last(rows))))
     return tuple(groups)
 
 
@@ -83,7 +86,8 @@ def _duration(row: Row, metric: str, rivals: Sequence[Row] = ()) -> Cell:
     return Cell(numbers.duration(value), "best" if best else "", value)
 
 
-def _reduction(row: Row, metric: str, baseline: str) -> Cell:
+def _reduction(row: Row, metric: str, baseline: str = "") -> Cell:
+    """A reduction or another gain in %; of the baseline, its name is said instead."""
     value = row[metric]
     if value is None:
         return Cell("baseline" if row.policy == baseline else numbers.NOTHING, "dim")
@@ -92,16 +96,18 @@ def _reduction(row: Row, metric: str, baseline: str) -> Cell:
 
 
 def ttft_sheet(result: Result, part: str) -> Sheet:
-    """Mean and p95 TTFT, the reduction of each, and the mean split into queue, reuse and prefill."""
+    """Mean and p95 TTFT, the reduction of each, and the mean split into queue, reuse and prefill; last, the floor."""
     baseline = result.provenance.baseline
+    has_floor = all(row["floor_mean_ttft_s"] is not None for row in result.rows)
 
     def cells(row: Row, rivals: list[Row]) -> list[Cell]:
         return [
             _duration(row, "mean_ttft_s", rivals),
             _reduction(row, "mean_reduction_pct", baseline),
+            *([_reduction(row, "gap_closed_pct")] if has_floor else []),
             _duration(row, "p50_ttft_s"),
             _duration(row, "p95_ttft_s", rivals),
-            _reduction(row, "p95_reduction_pct", baseline),
+            _reduction(row, "p95_reduction_pct"),
             _duration(row, "p99_ttft_s"),
             *(_duration(row, f"mean_{step}_s") for step in ("queue", "reuse", "prefill", "e2e")),
         ]
@@ -109,6 +115,7 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
     columns = (
         Column("mean"),
         Column("reduced"),
+        *([Column("gap\nclosed")] if has_floor else []),
         Column("p50", spare=True),
         Column("p95"),
         Column("reduced"),
@@ -119,17 +126,33 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
         Column("end to end", spare=True),
     )
     against = f" Reduced: against {baseline}; a negative reduction is an increase." if baseline else ""
+    if has_floor:
+        against += " Floor: no queue, and all that earlier requests brought in is in HBM; no policy can beat it."
+        against += f" Gap closed: of what lies between {baseline or 'the baseline'} and the floor."
     return Sheet(
         titled("Time to first token (TTFT)", part, result.distinct_parts),
         columns,
-        _groups(result, part, cells),
+        _groups(result, part, cells, lambda rows: _floor_line(rows, baseline, columns) if has_floor else ()),
         f"Mean TTFT = queue + reuse + prefill.{against}",
     )
+
+
+def _floor_line(rows: Sequence[Row], baseline: str, columns: Sequence[Column]) -> tuple[Line, ...]:
+    """What the mean TTFT of a setup would be at the floor, where it is prefill alone."""
+    base = next((row for row in rows if row.policy == baseline), None)
+    of = base or rows[0]
+    floor_s = of["floor_mean_ttft_s"]
+    reduction = reduction_pct(base["mean_ttft_s"], floor_s) if base else None
+    known = {name: Cell(numbers.duration(value), "dim", value) for name, value in (("queue", 0.0), ("reuse", 0.0))}
+    known["mean"] = known["prefill"] = Cell(numbers.duration(floor_s), "dim", floor_s)
+    known["reduced"] = Cell(numbers.percent(reduction), "dim", reduction)
+    return (Line("floor", tuple(known.pop(column.name, Cell(numbers.NOTHING, "dim")) for column in columns)),)
 
 
 def cluster_sheet(result: Result) -> Sheet:
     """Hit tokens by tier, how busy the replicas are, copies made, moved and never used; of the whole trace."""
     tiers = ["hbm", "ram"] + (["disk"] if any(row["disk_hit_rate"] for row in result.rows) else [])
+    turns_away = any(row["rejected"] for row in result.rows)
 
     def cells(row: Row, rivals: list[Row]) -> list[Cell]:
         shares = ["hit_rate", *(f"{t}_hit_rate" for t in tiers)]
@@ -139,14 +162,17 @@ def cluster_sheet(result: Result) -> Sheet:
             Cell(numbers.count(row["copies"]), "", row["copies"]),
             Cell(numbers.size(row["copied_bytes"]), "", row["copied_bytes"]),
             Cell(numbers.count(row["unused_copies"]), "", row["unused_copies"]),
+            *([Cell(numbers.count(row["rejected"]), "", row["rejected"])] if turns_away else []),
         ]
 
     names = ["hits", *(tier if tier == "disk" else tier.upper() for tier in tiers), "busy", "least", "most"]
+    names += ["copies", "moved", "unused", *(["rejected"] if turns_away else [])]
     return Sheet(
         "Cache, replicas and copies",
-        tuple(Column(name, name in ("least", "most")) for name in (*names, "copies", "moved", "unused")),
+        tuple(Column(name, name in ("least", "most")) for name in names),
         _groups(result, ALL, cells),
-        "Hits: tokens found in a cache, of all input tokens, and by tier. Busy: share of the makespan a replica works.",
+        "Hits: tokens found in a cache, of all input tokens, and by tier. Busy: share of the makespan a replica works."
+        + (" Rejected: requests turned away; all other numbers are of the rest." if turns_away else ""),
     )
 
 

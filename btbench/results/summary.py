@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from btbench.cluster.setup import Setup
 from btbench.engine.run import TIERS, Run
+from btbench.errors import PolicyError
 from btbench.policies.registry import Policy
 from btbench.results.metrics import METRICS
 from btbench.results.requests import Requests, pool_requests
@@ -18,6 +19,8 @@ from btbench.trace import Trace, Window
 ALL = "all"  # the part that is the whole trace
 
 Value = int | float | None
+
+_NO_GAP = 1e-9  # of the baseline: what sums differ by in their last bits
 
 
 @dataclass(frozen=True)
@@ -61,23 +64,29 @@ def summarise(
     """One row a part of the trace; the reductions stay None until `with_reductions` knows the baseline.
 
     `runs` holds one run for each window; `pooled` is `pool_requests(trace, trace.windows, runs)`, where a caller
-    has it already.
+    has it already. Raises PolicyError where every request of a part was turned away.
     """
     rows = []
     for part in part_names(trace):
         chosen = [k for k, window in enumerate(trace.windows) if part in (ALL, window.label)]
         windows, runs_here = [trace.windows[k] for k in chosen], [runs[k] for k in chosen]
         requests = pooled if pooled and part == ALL else pool_requests(trace, windows, runs_here)
+        if not len(requests):
+            raise PolicyError(
+                f"policy {policy.name!r} turns away every request on setup {setup.name!r} (part {part})",
+                "Give it a longer ttft_slo_s.",
+            )
         known = _timings(requests) | _cache(requests) | _cluster(trace, windows, runs_here)
-        engine_s = sum(run.engine_s for run in runs_here)
-        known |= {"engine_s": engine_s, "requests_per_s": len(requests) / engine_s if engine_s else None}
+        engine_s, replayed = sum(run.engine_s for run in runs_here), len(requests) + requests.rejected
+        known |= {"engine_s": engine_s, "requests_per_s": replayed / engine_s if engine_s else None}
+        known |= {"requests": replayed, "rejected": requests.rejected}
         values = {metric.name: known.get(metric.name) for metric in METRICS}
         rows.append(Row(setup.name, policy.name, part, values))
     return rows
 
 
 def _timings(requests: Requests) -> dict[str, Value]:
-    values: dict[str, Value] = {"requests": len(requests)}
+    values: dict[str, Value] = {"floor_mean_ttft_s": float(requests.floor_ttft_s.mean())}
     ttft_s = requests.ttft_s
     for name, value in zip(("p50", "p90", "p95", "p99"), percentile(ttft_s, 0.5, 0.9, 0.95, 0.99), strict=True):
         values[f"{name}_ttft_s"] = value
@@ -105,10 +114,7 @@ def _cache(requests: Requests) -> dict[str, Value]:
 
 def _cluster(trace: Trace, windows: Sequence[Window], runs: Sequence[Run]) -> dict[str, Value]:
     """How busy the replicas are between a window's first arrival and its last finish, and what was copied."""
-    makespan_s = sum(
-        float(run.served.finish_s.max() - trace.arrival_s[window.start])
-        for window, run in zip(windows, runs, strict=True)
-    )
+    makespan_s = sum(_makespan_s(trace, window, run) for window, run in zip(windows, runs, strict=True))
     use = sum(run.busy_s for run in runs) / makespan_s
     return {
         "replica_use_mean": float(np.mean(use)),
@@ -120,13 +126,26 @@ def _cluster(trace: Trace, windows: Sequence[Window], runs: Sequence[Run]) -> di
     }
 
 
+def _makespan_s(trace: Trace, window: Window, run: Run) -> float:
+    """From the first arrival to the last finish; 0 where every request was turned away."""
+    first_s = trace.arrival_s[window.start]
+    return float(run.served.finish_s[run.served.replica >= 0].max(initial=first_s) - first_s)
+
+
+def gap_closed_pct(baseline: Value, value: Value, floor: Value) -> float | None:
+    """How far `value` is on the way from `baseline` down to `floor`, in %; None where there is no way to go."""
+    if baseline is None or value is None or floor is None or baseline - floor <= _NO_GAP * baseline:
+        return None
+    return (baseline - value) / (baseline - floor) * 100
+
+
 def reduction_pct(a: Value, b: Value) -> float | None:
     """How much less `b` is than `a`, in % of `a`; None where either is missing or `a` is 0."""
     return None if not a or b is None else (a - b) / a * 100
 
 
 def with_reductions(rows: Iterable[Row], baseline: str) -> list[Row]:
-    """The rows with `mean|p95_reduction_pct` against the policy `baseline` on the same setup and part.
+    """The rows with `mean|p95_reduction_pct` and `gap_closed_pct` against `baseline` on the same setup and part.
 
     None for the baseline itself, and where it was not replayed.
     """
@@ -139,7 +158,8 @@ def with_reductions(rows: Iterable[Row], baseline: str) -> list[Row]:
             f"{name}_reduction_pct": reduction_pct(base[f"{name}_ttft_s"], row[f"{name}_ttft_s"]) if base else None
             for name in ("mean", "p95")
         }
-        done.append(Row(*row.key, {**row.values, **reductions}))
+        closed = gap_closed_pct(base["mean_ttft_s"], row["mean_ttft_s"], row["floor_mean_ttft_s"]) if base else None
+        done.append(Row(*row.key, {**row.values, **reductions, "gap_closed_pct": closed}))
     return done
 
 

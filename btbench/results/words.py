@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from btbench.results import numbers
 from btbench.results.files import Result
-from btbench.results.summary import ALL
+from btbench.results.summary import ALL, Value
 
 
 def headline(result: Result) -> str:
@@ -29,8 +31,25 @@ def findings(result: Result) -> list[str]:
             reductions = [row["mean_reduction_pct"] for row in rows]
             known = [round(reduction, 1) for reduction in reductions if reduction is not None]
             if known:
-                lines.append(f"{place}{policy} has {_compared(known)} {baseline}{_setups(known)}.")
+                closed = [row["gap_closed_pct"] for row in rows]
+                lines.append(f"{place}{policy} has {_compared(known)} {baseline}{_setups(known)}{_closing(closed)}.")
+            if any(row["rejected"] for row in rows):
+                shares = [(row["rejected"] or 0) / (row["requests"] or 1) * 100 for row in rows]
+                lines.append(f"{place}{policy} turns away {_span(shares)} of the requests; its TTFT is of the rest.")
     return lines
+
+
+def _closing(closed: list[Value]) -> str:
+    """Where a policy gains on every setup, how much of what can be gained that is."""
+    known = [value for value in closed if value is not None]
+    if len(known) < len(closed) or min(known) <= 0:
+        return ""
+    return f", closing {_span(known)} of the gap to the floor"
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = (numbers.percent(value) for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def _compared(reductions: list[float]) -> str:
@@ -40,9 +59,7 @@ def _compared(reductions: list[float]) -> str:
     if low <= 0 <= high:
         sides = [f"{numbers.percent(-low)} higher"] * (low < 0) + [f"{numbers.percent(high)} lower"] * (high > 0)
         return f"a mean TTFT from {sides[0]} to {sides[-1] if len(sides) == 2 else 'the same'} against"
-    small, large = sorted((abs(low), abs(high)))
-    span = numbers.percent(large) if small == large else f"{numbers.percent(small)} to {numbers.percent(large)}"
-    return f"a mean TTFT {span} {'lower' if low > 0 else 'higher'} than"
+    return f"a mean TTFT {_span([abs(low), abs(high)])} {'lower' if low > 0 else 'higher'} than"
 
 
 def _setups(reductions: list[float]) -> str:
