@@ -10,6 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from btbench.charts.distribution import distribution_chart
+from btbench.charts.gap import gap_chart
 from btbench.charts.reduction import reduction_chart
 from btbench.charts.stacks import hits_chart, split_chart
 from btbench.charts.style import check_formats, file_name, save_figure, themed
@@ -30,6 +31,7 @@ FOLDER = "charts"  # of a result, where its charts are
 CHARTS: tuple[tuple[str, Callable[[View], Figure | None]], ...] = (  # and the timeline, which is of one window
     ("reduction", reduction_chart),
     ("ttft", ttft_chart),
+    ("gap_to_floor", gap_chart),
     ("ttft_split", split_chart),
     ("ttft_distribution", distribution_chart),
     ("hit_tokens", hits_chart),

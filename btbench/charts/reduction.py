@@ -29,13 +29,14 @@ def reduction_chart(view: View) -> Figure | None:
     lines = line_chart(view, keys, titles, reduction_title(view), note)
     for panel, name in zip(lines.panels, _STATISTICS, strict=True):
         values = {key: float(view.rows[key][f"{name}_reduction_pct"] or 0.0) for key in keys}
-        _draw_bars(view, panel, lines, values)
+        draw_percents(view, panel, lines, values)
         _draw_ticks(view, panel, lines, published[name])
         panel.set_xlabel(f"% less than {shorten(view.baseline)} (negative: more)")
     return lines.figure
 
 
-def _draw_bars(view: View, panel: Axes, lines: Lines, values: dict[Key, float]) -> None:
+def draw_percents(view: View, panel: Axes, lines: Lines, values: dict[Key, float]) -> None:
+    """Bars from -100 to 100 %, each with its value; longer ones end there, their numbers do not."""
     left = min(0.0, max(min(values.values()), _WORST_PCT))
     texts = {
         key: numbers.percent(value) if value >= _WORST_PCT else f"◂ {value:,.0f}%" for key, value in values.items()

@@ -16,7 +16,7 @@ from btbench.results.words import findings, headline
 
 REPORT, CHARTS = "report.html", "charts"
 _PICTURES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}  # the sharper form of a chart first
-_FIRST = ("reduction", "ttft", "ttft_split", "timeline")  # charts that answer the question; the others follow by name
+_FIRST = ("reduction", "ttft", "gap_to_floor", "ttft_split", "timeline")  # charts that answer the question; the others follow by name
 
 
 def write_report(folder: Path) -> Path:
