@@ -44,8 +44,10 @@ def _read(spec: TraceSpec, base: Path, seed: int, progress: Progress) -> tuple[W
     from btbench.sources.packing import Whole
     from btbench.sources.reader import read_whole
     from btbench.sources.resolve import locate
-    from btbench.sources.windows import from_first_rows
+    from btbench.sources.windows import check_windows, from_first_rows
 
+    if spec.windows is not None:
+        check_windows(spec.windows)
     if spec.source == art_like.NAME:
         made = art_like.art_like_trace(seed=(spec.generator or GeneratorSpec(seed=1)).seed)
         return Whole(made, np.arange(1, len(made) + 1)), spec

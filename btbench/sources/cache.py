@@ -1,9 +1,9 @@
 """Packed traces on disk, so that a file is parsed once: one file a trace, named by content and options.
 
-Layout, version 1: `MAGIC`, the length of the header (8 bytes, little-endian), the header (JSON: fields of the trace,
-dtype and length of each array, digest of what follows), then the arrays, each at a multiple of 64 bytes. Written
-under another name and renamed, so a reader sees a whole file or none; a damaged one is noticed by its digest and
-made again.
+Layout: `MAGIC`, XXH3 (128 bits) of all that follows, the length of the header (8 bytes, little-endian), the header
+(JSON: fields of the trace; name, dtype and length of each array), then the arrays, each at a multiple of 64 bytes.
+Written under another name and renamed, so a reader sees a whole file or none; a damaged one is noticed by its digest
+and made again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from btbench.sources.packing import Whole
 from btbench.trace import Oddity, Trace, Window
 
 MAGIC = b"btbench-trace-01"
+BEFORE = len(MAGIC) + 16  # bytes, with the digest
 ALIGNMENT = 64
 PACKAGE = Path(__file__).parent
 
@@ -52,23 +53,21 @@ def store(path: Path, whole: Whole) -> None:
     """Keep a packed trace; a folder that cannot be written is no error."""
     arrays = _arrays(whole)
     plain = {f.name: getattr(whole.trace, f.name) for f in fields(Trace) if f.name not in arrays}
-    body = xxhash.xxh3_128()
-    chunks: list[Any] = []
-    layout = []
-    for name, values in arrays.items():
+    header = msgspec.json.encode([plain, [(name, v.dtype.str, v.size) for name, v in arrays.items()]])
+    start = len(header).to_bytes(8, "little") + header
+    chunks: list[Any] = [start, bytes(-(BEFORE + len(start)) % ALIGNMENT)]
+    for values in arrays.values():
         data = values.data.cast("B") if values.size else b""
         chunks += [data, bytes(-len(data) % ALIGNMENT)]
-        layout.append((name, values.dtype.str, values.size))
+    digest = xxhash.xxh3_128()
     for chunk in chunks:
-        body.update(chunk)
-    header = msgspec.json.encode({"trace": plain, "arrays": layout, "digest": body.hexdigest()})
-    start = MAGIC + len(header).to_bytes(8, "little") + header
+        digest.update(chunk)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
         try:
             with os.fdopen(handle, "wb") as out:
-                out.writelines([start, bytes(-len(start) % ALIGNMENT), *chunks])
+                out.writelines([MAGIC, digest.digest(), *chunks])
             os.replace(unfinished, path)
         except BaseException:
             os.unlink(unfinished)
@@ -80,29 +79,25 @@ def load(path: Path) -> Whole | None:
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return _parse(data)
-    except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError):
+    except (OSError, ValueError):
         return None
+    with memoryview(data) as view, view[BEFORE:] as body:
+        if data[:BEFORE] != MAGIC + xxhash.xxh3_128_digest(body):
+            return None
+    return _parse(data)
 
 
 def _parse(data: mmap.mmap) -> Whole:
-    if data[: len(MAGIC)] != MAGIC:
-        raise ValueError("not a packed trace")
-    at = len(MAGIC) + 8
-    length = int.from_bytes(data[len(MAGIC) : at], "little")
-    header = msgspec.json.decode(data[at : at + length])
+    at = BEFORE + 8
+    length = int.from_bytes(data[BEFORE:at], "little")
+    plain, layout = msgspec.json.decode(data[at : at + length])
     at += length
-    at += -at % ALIGNMENT
-    with memoryview(data) as view, view[at:] as body:
-        if xxhash.xxh3_128_hexdigest(body) != header["digest"]:
-            raise ValueError("damaged")
     arrays: dict[str, Any] = {}
-    for name, kind, count in header["arrays"]:
+    for name, kind, count in layout:
+        at += -at % ALIGNMENT
         dtype = np.dtype(kind)
         arrays[name] = np.frombuffer(data, dtype, count, at) if count else np.zeros(0, dtype)
         at += dtype.itemsize * count
-        at += -at % ALIGNMENT
-    plain = header["trace"]
     plain["windows"] = tuple(Window(**w) for w in plain["windows"])
     plain["oddities"] = tuple(Oddity(**o) for o in plain["oddities"])
     plain["notes"] = tuple(plain["notes"])

@@ -18,24 +18,26 @@ from btbench.trace import Trace, Window
 
 
 class Numbers(dict[Any, int]):
-    """Dense numbers from 0 for whatever is looked up, in order of first appearance; None and "" have -1."""
+    """Dense numbers from 0 for whatever is looked up, in order of first appearance; -1 for what tells nothing."""
 
-    def __init__(self) -> None:
-        self[None] = self[""] = -1
+    def __init__(self, *nothing: Any) -> None:
+        self._nothing = len(nothing)
+        for key in nothing:
+            self[key] = -1
 
     def __missing__(self, key: Any) -> int:
-        number = self[key] = len(self) - 2
+        number = self[key] = len(self) - self._nothing
         return number
 
     def of(self, values: list[Any] | None, count: int) -> npt.NDArray[np.int32]:
-        """The numbers of `count` values; -1 for all where there are none."""
+        """The numbers of `count` values, which are all None where there is no such column."""
         if values is None:
-            return np.full(count, -1, np.int32)
+            values = [None] * count
         return np.frombuffer(array("i", map(self.__getitem__, values)), np.int32)
 
-    def names(self) -> list[str]:
+    def names(self, nothing: str) -> list[str]:
         """What was numbered, as text."""
-        return [str(key) for key, number in self.items() if number >= 0]
+        return [nothing if key is None else str(key) for key in self]
 
 
 class Whole(NamedTuple):
@@ -65,7 +67,12 @@ class Packer:
         self.source = source
         self.tally = tally
         self._blocks = BlockIds(source.ids)
-        self._numbers = {role: Numbers() for role in ("session", "user", "window", "label")}
+        self._numbers = {
+            "session": Numbers(None, ""),
+            "user": Numbers(None, ""),
+            "window": Numbers(),
+            "label": Numbers(),
+        }
         self._parts: list[Rows] = []
 
     def add(self, rows: Checked, intake: Intake) -> None:
@@ -160,16 +167,15 @@ class Packer:
         self.tally.add_where("duplicate rows", "kept", again, rows.row)
 
     def _make_windows(self, rows: Rows) -> tuple[Window, ...]:
-        names, labels = self._numbers["window"].names(), self._numbers["label"].names()
+        only_one = list(self._numbers["window"]) == [None]
+        names, labels = self._numbers["window"].names("0" if only_one else "none"), self._numbers["label"].names("")
         starts = np.flatnonzero(np.r_[True, np.diff(rows.window) != 0])
         stops = np.r_[starts[1:], len(rows.row)]
         other = rows.label != np.repeat(rows.label[starts], stops - starts)
         self.tally.add_where("label differs within a window", "the first row's kept", other, rows.row)
         windows = []
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            number, label = rows.window[start], rows.label[start]
-            name = names[number] if number >= 0 else "none" if names else "0"
-            windows.append(Window(name, labels[label] if label >= 0 else "", start, stop))
+            windows.append(Window(names[rows.window[start]], labels[rows.label[start]], start, stop))
         return tuple(windows)
 
 

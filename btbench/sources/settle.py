@@ -10,7 +10,7 @@ import numpy.typing as npt
 from btbench.errors import TraceError
 from btbench.sources.oddities import Tally
 from btbench.sources.packing import Whole
-from btbench.sources.windows import check_windows, cut_windows, is_cut
+from btbench.sources.windows import cut_windows, is_cut
 from btbench.trace import Trace
 from btbench.trace_spec import TraceSpec
 
@@ -20,8 +20,6 @@ def settle(whole: Whole, spec: TraceSpec, *, needs_block_tokens: bool = True) ->
 
     Raises TraceError where its block size is needed and not told, ScenarioError where windows do not fit.
     """
-    if spec.windows is not None:
-        check_windows(spec.windows)
     trace = whole.trace
     if spec.tie == "spread":
         trace = spread_ties(trace)
