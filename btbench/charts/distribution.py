@@ -18,7 +18,8 @@ from btbench.charts.style import fixed_figure, plain_axes, shorten
 from btbench.charts.view import View
 
 COLUMNS = 3
-PANEL_IN, GAP_IN, LEGEND_IN = 2.1, 0.75, 0.3
+NAMED = 6  # policies in a line of the legend
+PANEL_IN, GAP_IN, LEGEND_IN = 2.1, 0.75, 0.22
 POINTS = 160  # of a curve
 FINEST = 3.3  # nines shown: up to 99.95%
 MARKED = (0.50, 0.95, 0.99)
@@ -34,13 +35,15 @@ def distribution_chart(view: View) -> Figure | None:
     columns = min(COLUMNS, len(setups))
     rows = ceil(len(setups) / columns)
     note = "Upwards, 90%, 99% and 99.9% of the requests are equally far apart; marks at p50, p95, p99."
-    body_in = LEGEND_IN + rows * PANEL_IN + (rows - 1) * GAP_IN
+    policies = list(dict.fromkeys(policy for _, policy in view.rows))
+    legend_in = LEGEND_IN * ceil(len(policies) / NAMED)
+    body_in = legend_in + rows * PANEL_IN + (rows - 1) * GAP_IN
     figure = fixed_figure(
-        body_in, lowest_title(view, "p99_ttft_s", "p99 TTFT"), f"{view.subtitle}. {note}", left_in=0.75
+        body_in, lowest_title(view, "p99_ttft_s", "p99 TTFT"), f"{view.subtitle}. {note}", left_in=0.75, above_in=0.36
     )
     bottom, top = figure.subplotpars.bottom, figure.subplotpars.top
     figure.subplots_adjust(
-        top=top - (top - bottom) * LEGEND_IN / body_in, hspace=GAP_IN / PANEL_IN, wspace=0.12 if columns > 1 else None
+        top=top - (top - bottom) * legend_in / body_in, hspace=GAP_IN / PANEL_IN, wspace=0.12 if columns > 1 else None
     )
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     nines = np.linspace(0, min(FINEST, log10(max(2, _count(view)))), POINTS)
@@ -49,8 +52,8 @@ def distribution_chart(view: View) -> Figure | None:
     for panel in panels[len(setups) :]:
         panel.set_visible(False)
     panels[0].legend(
-        handles=[_handle(view, policy) for policy in dict.fromkeys(policy for _, policy in view.rows)],
-        loc="lower left", bbox_to_anchor=(-0.02, 1 + 0.27 / PANEL_IN), ncols=6, borderaxespad=0, handlelength=3,
+        handles=[_handle(view, policy) for policy in policies],
+        loc="lower left", bbox_to_anchor=(-0.02, 1 + 0.27 / PANEL_IN), ncols=NAMED, borderaxespad=0, handlelength=3,
     )  # fmt: skip
     return figure
 

@@ -60,7 +60,7 @@ def _names(shown: WindowView, policy: str, first_pid: int) -> Iterator[pl.DataFr
 def _requests(replayed: Replayed, first_pid: int, span_s: tuple[float, float]) -> Iterator[pl.DataFrame]:
     requests = pl.DataFrame(
         {
-            "request": np.arange(len(replayed.replica)),
+            "request": replayed.request,
             "pid": replayed.replica + first_pid,
             "arrival": replayed.arrival_s,
             "start": replayed.start_s,
@@ -72,7 +72,7 @@ def _requests(replayed: Replayed, first_pid: int, span_s: tuple[float, float]) -
         }
     ).filter((pl.col("finish") >= span_s[0]) & (pl.col("arrival") <= span_s[1]))
     args = pl.struct("input_tokens", "hit_tokens", "request")
-    requests = requests.with_columns(id=pl.col("request") + first_pid * len(replayed.replica))
+    requests = requests.with_columns(id=pl.col("request") + first_pid * (int(replayed.request[-1]) + 1))
     yield from _overlapping(requests, pl.lit("queue"), QUEUE, "arrival", "start", args)
     yield _slices(requests, pl.lit("reuse"), PREFILL, "start", "loaded", args)
     yield _slices(requests, pl.lit("prefill"), PREFILL, "loaded", "first", args)

@@ -76,24 +76,31 @@ class Mark(NamedTuple):
 
 
 _POLICIES = {
-    "least_load": Mark(SKY, "^", "..", (2, 0.8)),
-    "cache_aware": Mark(ORANGE, "s", "//", (5, 1)),
     "btb": Mark(BLUE, "o", ""),
+    "cache_aware": Mark(ORANGE, "s", "//", (5, 1)),
+    "least_load": Mark(SKY, "^", "..", (2, 0.8)),
+    "sglang": Mark(GREEN, "P", "\\\\", (8, 1)),
+    "smg": Mark(RED, "v", "||", (3, 1)),
     "round_robin": Mark(PURPLE, "D", "xx", (5, 1, 1, 1)),
     "random": Mark("#7F7F7F", "X", "++", (1, 1)),
+    # Tol's muted scheme (2021) where Okabe and Ito's colours are used up
+    "dynamo": Mark("#882255", "<", "oo", (8, 1, 1, 1)),
+    "mooncake": Mark("#332288", ">", "--", (3, 1, 1, 1)),
+    "preble": Mark("#44AA99", "p", "\\", (6, 2)),
+    "llm_d": Mark("#999933", "h", "/", (4, 2, 1, 2)),
+    "power_of_two": Mark("#CC6677", "d", "x", (2, 2)),
+    "prefix_hash": Mark("#8C6D31", "8", "-", (10, 2)),
+    "pull": Mark("#AA4499", "*", "+", (6, 1, 2, 1)),
 }
-_OTHERS = (
-    Mark(GREEN, "v", "\\\\", (8, 1)), Mark(RED, "P", "--", (3, 1)), Mark(YELLOW, "p", "oo", (8, 1, 1, 1)),
-    Mark("#8C6D31", "*", "||", (3, 1, 1, 1)),
-)  # fmt: skip
-_ON_DARK = {BLUE: "#1A86D0"}  # too dark for a dark page otherwise
+_ON_DARK = {BLUE: "#1A86D0", "#882255": "#C2538C", "#332288": "#8477D9"}  # too dark for a dark page otherwise
 
 
 def policy_marks(policies: Iterable[str], theme: Theme = LIGHT) -> dict[str, Mark]:
-    """The mark of each policy: a built-in one's never changes, others take the free ones in order."""
+    """The mark of each policy: a built-in one's never changes, others take those that are free, in order."""
     names = list(dict.fromkeys(policies))
+    free = [mark for name, mark in _POLICIES.items() if name not in names] or list(_POLICIES.values())
     others = [name for name in names if name not in _POLICIES]
-    marks = _POLICIES | {name: _OTHERS[k % len(_OTHERS)] for k, name in enumerate(others)}
+    marks = _POLICIES | {name: free[k % len(free)] for k, name in enumerate(others)}
     return {name: marks[name]._replace(colour=on_page(marks[name].colour, theme)) for name in names}
 
 

@@ -15,15 +15,20 @@ from btbench.charts.view import View
 from btbench.results import numbers
 
 _STATISTICS = ("mean", "p95")
+NOTHING: Mapping[Key, float | None] = {}
 
 
 def ttft_chart(view: View) -> Figure:
     """A mark for each policy, with its value."""
-    lines = line_chart(
-        view, view.rows, [f"{name} TTFT" for name in _STATISTICS], lowest_title(view, "mean_ttft_s", "mean TTFT")
-    )
+    floors = {key: row["floor_mean_ttft_s"] for key, row in view.rows.items()}
+    known = any(floors.values())
+    note = "Upright ticks: the floor, which no policy can beat." if known else ""
+    title = lowest_title(view, "mean_ttft_s", "mean TTFT")
+    lines = line_chart(view, view.rows, [f"{name} TTFT" for name in _STATISTICS], title, note)
     for panel, name in zip(lines.panels, _STATISTICS, strict=True):
-        draw_marks(view, panel, lines, {key: float(row[f"{name}_ttft_s"] or 0.0) for key, row in view.rows.items()})
+        values = {key: float(row[f"{name}_ttft_s"] or 0.0) for key, row in view.rows.items()}
+        texts = {key: numbers.duration(value) for key, value in values.items()}
+        draw_marks(view, panel, lines, values, texts, ticks=floors if name == "mean" else {})
         panel.set_xlabel("log scale; further left is faster")
     return lines.figure
 
@@ -33,14 +38,19 @@ def draw_marks(
     panel: Axes,
     lines: Lines,
     values: Mapping[Key, float],
-    text: Callable[[float], str] = numbers.duration,
+    texts: Mapping[Key, str],
     tick: Callable[[float], str] = tick_duration,
+    ticks: Mapping[Key, float | None] = NOTHING,
 ) -> None:
-    """Marks on a log axis, each with its value beside it as `text` writes it; a 0 stands at the left edge."""
-    low, high = around(list(values.values()), above=1.0)
+    """Marks on a log axis, each with its text beside it, and upright ticks; a 0 stands at the left edge."""
+    upright = {key: value for key, value in ticks.items() if value}
+    low, high = around([*values.values(), *upright.values()], above=1.0)
     panel.set_xscale("log")
-    fit(panel, low, high, after_in=text_width_in(map(text, values.values()), lines.size) + 0.2)
+    fit(panel, low, high, after_in=text_width_in(texts.values(), lines.size) + 0.2)
     log_axis(panel, "x", *panel.get_xlim(), tick, ticks=5)
+    for key, value in upright.items():
+        y = lines.places[key]
+        panel.plot([value, value], [y - 0.42, y + 0.42], color=view.theme.ink, linewidth=1.6)
     for key, value in values.items():
         y, mark = lines.places[key], view.marks[key[1]]
         shown = value if value > 0 else low
@@ -50,5 +60,5 @@ def draw_marks(
             markeredgecolor=view.theme.page, markeredgewidth=0.6,
         )  # fmt: skip
         panel.annotate(
-            text(value), (shown, y), (7, 0), textcoords="offset points", va="center_baseline", size=lines.size
+            texts[key], (shown, y), (7, 0), textcoords="offset points", va="center_baseline", size=lines.size
         )

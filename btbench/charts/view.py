@@ -12,7 +12,6 @@ import polars as pl
 from btbench.charts.style import Mark, Theme, policy_marks
 from btbench.results import numbers
 from btbench.results.files import REQUESTS, Result
-from btbench.results.requests import COPY_SCHEMA
 from btbench.results.summary import ALL, Row
 from btbench.results.words import headline
 from btbench.results.writer import COPIES
@@ -54,10 +53,12 @@ class View:
         frame = self._scan(REQUESTS)
         return frame if frame is None or self.part == ALL else frame.filter(pl.col("part") == self.part)
 
-    def copies(self) -> pl.LazyFrame:
-        """All copies, columns as in COPY_SCHEMA; none where their file is not there."""
-        frame = self._scan(COPIES)
-        return COPY_SCHEMA.to_frame().lazy() if frame is None else frame
+    def copies(self) -> pl.LazyFrame | None:
+        """The copies of the part, columns as in COPY_SCHEMA."""
+        copies, requests = self._scan(COPIES), self.requests()
+        if copies is None or requests is None or self.part == ALL:
+            return copies
+        return copies.join(requests.select("window").unique(), on="window", how="semi")
 
     def _scan(self, name: str) -> pl.LazyFrame | None:
         path = self.folder / name

@@ -12,6 +12,7 @@ import polars as pl
 from btbench.charts.view import View
 from btbench.errors import OutputError, UsageError, nearest
 from btbench.results.files import REQUESTS
+from btbench.results.requests import COPY_SCHEMA
 
 Array = npt.NDArray[np.float64]
 
@@ -28,8 +29,9 @@ class Copied(NamedTuple):
 
 @dataclass(frozen=True)
 class Replayed:
-    """One window under one policy, one entry a request in arrival order; moments in seconds of the window."""
+    """One window under one policy, one entry a request served, in arrival order; moments in seconds of the window."""
 
+    request: npt.NDArray[np.int64]  # its place in the window
     replica: npt.NDArray[np.int64]
     arrival_s: Array
     start_s: Array  # admission: the end of the queue wait
@@ -65,12 +67,13 @@ class WindowView:
 
     @property
     def arrival_s(self) -> Array:
-        """Arrivals, which are the same under every policy."""
-        return next(iter(self.policies.values())).arrival_s
+        """Arrivals: those of the policy that turned fewest away."""
+        return max((replayed.arrival_s for replayed in self.policies.values()), key=len)
 
 
 _COLUMNS = (
     "policy",
+    "request",
     "replica",
     "arrival_s",
     "start_s",
@@ -108,9 +111,13 @@ def read_window(view: View, choice: Choice) -> WindowView | None:
     here = requests.filter(pl.col("setup") == setup)
     window = _choose(here, choice.window, view.baseline or view.result.policies[0])
     rows = here.filter(pl.col("window") == window).select(_COLUMNS).collect()
-    copies = view.copies().filter((pl.col("setup") == setup) & (pl.col("window") == window)).collect()
+    every_copy = view.copies()
+    copies = (COPY_SCHEMA.to_frame().lazy() if every_copy is None else every_copy).filter(
+        (pl.col("setup") == setup) & (pl.col("window") == window)
+    )
+    copied = copies.collect()
     policies = {
-        str(policy): _replayed(part, copies.filter(pl.col("policy") == policy))
+        str(policy): _replayed(part, copied.filter(pl.col("policy") == policy))
         for (policy,), part in rows.partition_by("policy", as_dict=True, maintain_order=True).items()
     }
     whole = float(rows["arrival_s"].to_numpy().min()), float(rows["finish_s"].to_numpy().max())
@@ -152,6 +159,7 @@ def _replayed(rows: pl.DataFrame, copies: pl.DataFrame) -> Replayed:
         return np.asarray(rows[name].to_numpy(), np.float64)
 
     return Replayed(
+        request=rows["request"].to_numpy(),
         replica=rows["replica"].to_numpy(),
         arrival_s=column("arrival_s"),
         start_s=column("start_s"),

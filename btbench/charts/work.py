@@ -26,7 +26,7 @@ def prefill_chart(view: View) -> Figure | None:
     panels = ["GPU time spent on prefill", "GPU time of prefill avoided"]
     lines = line_chart(view, work, panels, _prefill_title(view, spent, avoided), note)
     for panel, values in zip(lines.panels, (spent, avoided), strict=True):
-        draw_marks(view, panel, lines, values, numbers.digits, tick_count)
+        draw_marks(view, panel, lines, values, {k: numbers.digits(v) for k, v in values.items()}, tick_count)
         panel.set_xlabel("GPU-seconds, log scale")
     return lines.figure
 
@@ -84,10 +84,14 @@ def copies_chart(view: View) -> Figure | None:
     if not rows:
         return None
     steps = (Step("found by a later request", 1.0), Step("never used", 0.12, "xxxx"))
+    wasted = _unused_bytes(view)
     moved, texts = {}, {}
     for key, row in rows.items():
         copies, unused, size = int(row["copies"] or 0), int(row["unused_copies"] or 0), float(row["copied_bytes"] or 0)
-        moved[key] = [size * (copies - unused) / copies, size * unused / copies]  # all copies of a row are as large
+        lost = (
+            size * unused / copies if wasted is None else wasted.get(key, 0.0)
+        )  # without their file: as if all were alike
+        moved[key] = [size - lost, lost]
         texts[key] = f"{numbers.size(size)} in {numbers.count(copies)} copies, {numbers.count(unused)} unused"
     lines = line_chart(view, rows, ["Bytes copied between replicas"], _copies_title(view))
     largest = max(sum(parts) for parts in moved.values())
@@ -95,6 +99,14 @@ def copies_chart(view: View) -> Figure | None:
     lines.panels[0].xaxis.set_major_formatter(lambda value, _: tick_size(value))
     lines.panels[0].set_xlabel("bytes over RDMA")
     return lines.figure
+
+
+def _unused_bytes(view: View) -> dict[Key, float] | None:
+    copies = view.copies()
+    if copies is None:
+        return None
+    unused = copies.filter(~pl.col("used")).group_by("setup", "policy").agg(pl.col("bytes").sum()).collect()
+    return {(setup, policy): lost for setup, policy, lost in unused.iter_rows()}
 
 
 def _copies_title(view: View) -> str:
