@@ -118,15 +118,18 @@ def find_ticks(trace: Trace) -> Ticks:
 
 
 def _dispersion(trace: Trace, window_s: float) -> Dispersion | None:
-    counts = []
+    bins = 0
+    some = []  # requests of each bin that has any: most of a long trace may be empty
     for times in each_window(trace):
-        bins = int((times[-1] - times[0]) / window_s)  # whole bins only
+        whole = int((times[-1] - times[0]) / window_s)  # the rest behind the last whole bin is left out
         numbers = ((times - times[0]) / window_s).astype(np.int64)
-        counts.append(np.bincount(numbers[numbers < bins], minlength=bins))
-    pooled = np.concatenate(counts) if counts else np.empty(0)
-    if len(pooled) < 2 or pooled.sum() == 0:
+        some.append(np.unique(numbers[numbers < whole], return_counts=True)[1])
+        bins += whole
+    counts = np.concatenate(some) if some else np.empty(0)
+    if bins < 2 or len(counts) == 0:
         return None
-    return Dispersion(window_s, len(pooled), float(pooled.var() / pooled.mean()))
+    mean = counts.sum() / bins
+    return Dispersion(window_s, bins, float(((counts.astype(np.float64) ** 2).sum() / bins - mean**2) / mean))
 
 
 def _rate(trace: Trace) -> Rate:
