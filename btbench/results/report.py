@@ -11,12 +11,13 @@ from string import Template
 import msgspec
 
 from btbench.results.files import SCENARIO, Result, load_result
+from btbench.results.folder import CHARTS
 from btbench.results.sheets import Sheet, result_sheets
 from btbench.results.words import findings, headline
 
-REPORT, CHARTS = "report.html", "charts"
+REPORT = "report.html"
 _PICTURES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}  # the sharper form of a chart first
-_FIRST = ("reduction", "ttft", "gap_to_floor", "ttft_split", "timeline")  # charts that answer the question; the others follow by name
+_FIRST = ("reduction", "ttft", "gap_to_floor", "ttft_split", "timeline")  # what answers the question; others by name
 
 
 def write_report(folder: Path) -> Path:
