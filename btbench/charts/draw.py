@@ -62,7 +62,7 @@ def draw_result(
             progress("drawing", k, len(charts))
             figure = chart(view)
             if figure is not None:
-                paths += save_figure(figure, out or view.folder / FOLDER, _stem(name, part), formats, view.theme)
+                paths += save_figure(figure, out or view.folder / FOLDER, stem_of(name, part), formats, view.theme)
     if out is None:
         write_report(view.folder)  # which shows the charts beside it
     return paths
@@ -80,7 +80,7 @@ def film_result(
     from btbench.charts.animation import write_film
 
     with open_view(folder, theme, part) as view:
-        path = (out or view.folder / FOLDER) / file_name(_stem("timeline", part), "gif", view.theme)
+        path = (out or view.folder / FOLDER) / file_name(stem_of("timeline", part), "gif", view.theme)
         write_film(view, choice, path, progress)
     return path
 
@@ -104,7 +104,8 @@ def open_view(folder: Path, theme: str = "light", part: str = ALL) -> Iterator[V
         yield View(result, page, part, _scenario(result.folder or folder))
 
 
-def _stem(name: str, part: str) -> str:
+def stem_of(name: str, part: str) -> str:
+    """What the file of a chart is called, before its ending."""
     return name if part == ALL else name + "-" + re.sub(r"[^\w.-]+", "_", part)
 
 

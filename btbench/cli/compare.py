@@ -42,6 +42,9 @@ def compare(
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Also write the gates as JUnit XML.")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Also draw the comparison into this folder.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Compare although trace, seed or model differ.")] = False,
     debug: DebugOption = False,
 ) -> None:
@@ -57,6 +60,7 @@ def compare(
       btbench compare results/monday results/tuesday
       btbench compare old new --fail-on 'btb.mean_ttft_s > +5%' --setup 70b_h100x4
       btbench compare old new --metric hit_rate --format markdown
+      btbench compare old new --out charts
     """
     from btbench.errors import UsageError
     from btbench.results.compare import DEFAULT_METRICS, compare_results
@@ -78,6 +82,10 @@ def compare(
     for other in others:
         checks = check_gates(gates, first, other, setups, parts)
         compared.append((compare_results(first, other, metric or DEFAULT_METRICS, setups, parts, force), checks))
+    if out is not None:
+        from btbench.charts.comparison import draw_comparisons
+
+        draw_comparisons([comparison for comparison, _ in compared], out)
     _print(compared, format)
     if github_summary:
         _write(Path(summary_file), _markdown(compared), append=True)

@@ -35,11 +35,16 @@ def label(result: Result) -> str:
     return f"{result.folder or 'not stored'} ({result.name})"
 
 
-def comparison_sheets(comparison: Comparison, checks: Sequence[Check] = ()) -> list[Sheet]:
-    """A table for each metric and part, and one for the gates where there are any."""
+def shown_parts(comparison: Comparison) -> list[str]:
+    """The parts compared, less those that hold every request, where others do not."""
     hidden = set(comparison.a.parts) - set(comparison.a.distinct_parts)
     named = list(dict.fromkeys(change.part for change in comparison.changes))
-    parts = [part for part in named if part not in hidden] or named
+    return [part for part in named if part not in hidden] or named
+
+
+def comparison_sheets(comparison: Comparison, checks: Sequence[Check] = ()) -> list[Sheet]:
+    """A table for each metric and part, and one for the gates where there are any."""
+    parts = shown_parts(comparison)
     metrics = list(dict.fromkeys(change.metric for change in comparison.changes))
     sheets = [_sheet(comparison, metric, part, parts) for part in parts for metric in metrics]
     return sheets + ([_gate_sheet(checks)] if checks else [])
