@@ -77,7 +77,7 @@ def change(setup, policy, a, b, interval=None):
 
 LOWER = change("s", "btb", 2.0, 1.0, (-1.1, -0.9))
 HIGHER = change("t", "btb", 1.0, 1.2, (0.1, 0.3))
-NOISE = change("s", "cache_aware", 1.0, 40.0, (-1, 80))
+NOISE = change("s", "cache_aware", 1.0, 1.4, (-0.2, 1.0))
 SAME = change("t", "cache_aware", 1.0, 1.0)
 
 
