@@ -78,6 +78,19 @@ def test_the_root_and_groups_without_it(trace: Trace) -> None:
     assert [(c.groups, c.max_fanout) for c in found.fanout or ()] == [(0, 0), (2, 5)]
 
 
+def test_one_request_of_a_window_has_no_root(trace: Trace) -> None:
+    windows = tuple(trace.windows[0].__class__(name, "", a, b) for name, a, b in (("x", 0, 1), ("y", 1, 10)))
+    found = analyze(trace.with_changes(windows=windows), Options())
+    assert [(root.prefix, root.requests) for root in found.root_prefixes] == [("y/0[:1]", 8)]
+
+
+@pytest.mark.parametrize(("lengths", "kind"), [((9, 9, 9, 18, 8, 9), "session"), ((9, 9, 18, 8, 7, 9), "fanout")])
+def test_a_session_may_shrink_at_one_step_of_five(trace: Trace, lengths: tuple[int, ...], kind: str) -> None:
+    same = first_requests(trace, 6).with_changes(arrival_s=np.arange(6.0), input_tokens=np.array(lengths))
+    (cell,) = analyze(same, Options(depths_blocks=(1,), windows_s=(60.0,))).fanout or ()
+    assert (cell.max_fanout, cell.max_fanout_class) == (6, kind)
+
+
 def test_the_burst_and_its_cost(trace: Trace) -> None:
     found = analyze(trace, Options(depths_blocks=(2, 4), thresholds=(3,), setup=SETUP, top=3)).bursts
     assert found is not None and found.found == 1

@@ -91,7 +91,7 @@ def _grow(offsets, runs, run_blocks, tail_blocks, roots):  # type: ignore[no-unt
                 count += 1
                 if 2 * count > len(slots):
                     slots = _wider(slots, parent, run_of, count)
-            elif first_request[node] < i:
+            else:
                 matched_blocks[i] = depth
             requests[node] += 1
             path[k] = node
