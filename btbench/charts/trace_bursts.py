@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import LogNorm
+from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -44,17 +44,24 @@ def plain_log(axis: Any, subs: tuple[int, ...] = (1,)) -> None:
 
 def draw_pair(analyses: Sequence[TraceAnalysis], theme: Theme = LIGHT) -> Figure:
     """Left: the largest deep fan-out of each trace. Right: fan-out against required depth, widest window."""
-    present = [shorten(a.name) for a in analyses if a.deep_sync and a.deep_sync.present]
+    measured = [a for a in analyses if a.deep_sync]
+    present = [a for a in measured if a.deep_sync and a.deep_sync.present]
     if present:
-        title = f"Deep bursts that arrive together: in {', '.join(present)}"
+        title = f"Deep bursts that arrive together: in {_names(present)}"
+    elif measured:
+        title = f"No deep bursts that arrive together in {_names(measured)}"
     else:
-        title = f"No deep bursts that arrive together in {', '.join(shorten(a.name) for a in analyses)}"
+        title = f"Bursts cannot be measured in {_names(analyses)}"
     subtitle = f"Requests that begin with the same prompt blocks. From {PRESENT} on a burst is said to be present."
     figure = new_figure(WIDTH_IN, 2.0 + max(2.2, 0.42 * len(analyses)), title, subtitle)
     left, right = figure.subplots(1, 2)
     _draw_headline(left, analyses, theme)
     _draw_depths(right, analyses, theme)
     return figure
+
+
+def _names(analyses: Sequence[TraceAnalysis]) -> str:
+    return ", ".join(shorten(a.name) for a in analyses)
 
 
 def _draw_headline(axes: Any, analyses: Sequence[TraceAnalysis], theme: Theme) -> None:
@@ -150,7 +157,8 @@ def draw_timeline(analysis: TraceAnalysis, theme: Theme = LIGHT) -> Figure:
     plain_axes(axes, "y")
     shared = np.maximum(timeline.shared_tokens, 1)
     norm = LogNorm(min([*shared, 512]), max([*shared, 8192]))
-    cmap = "viridis_r" if theme is LIGHT else "viridis"  # deep ones stand out from the page
+    shades = np.linspace(0.15, 1, 256) if theme is LIGHT else np.linspace(0.85, 0, 256)  # deep ones stand out
+    cmap = ListedColormap(colormaps["viridis_r"](shades))
     dots = axes.scatter(timeline.start_s, timeline.requests, c=shared, s=20, cmap=cmap, norm=norm, linewidths=0)
     axes.axhline(PRESENT, color=on_page(RED, theme), linewidth=1.2, linestyle="--")
     axes.set_yscale("log")
@@ -160,6 +168,8 @@ def draw_timeline(analysis: TraceAnalysis, theme: Theme = LIGHT) -> Figure:
     axes.xaxis.set_major_formatter(PLAIN)
     axes.set_xlabel("start, s" if analysis.windows == 1 else "start, s, windows of the trace laid end to end")
     axes.set_ylabel("requests")
+    if not timeline.requests:
+        axes.text(0.5, 0.5, "none", ha="center", transform=axes.transAxes, color=theme.soft)
     bar = figure.colorbar(dots, ax=axes, pad=0.01, format=PLAIN)
     bar.ax.minorticks_off()
     bar.set_label("tokens shared")

@@ -94,14 +94,16 @@ def draw_lengths(analysis: TraceAnalysis, theme: Theme = LIGHT) -> Figure:
     )
     axes = figure.subplots()
     plain_axes(axes, "y")
-    series = (("input", lengths.input_tokens, BLUE, "-"), ("cacheable", lengths.cacheable_tokens, GREEN, ":"))
-    for label, found, colour, line in (*series, ("output", lengths.output_tokens, ORANGE, "-.")):
+    lines = (
+        ("input", lengths.input_tokens, {"color": on_page(BLUE, theme), "linewidth": 5.0, "alpha": 0.4}),
+        ("cacheable", lengths.cacheable_tokens, {"color": on_page(GREEN, theme), "linestyle": "--"}),
+        ("output", lengths.output_tokens, {"color": on_page(ORANGE, theme), "linestyle": "-."}),
+    )
+    for label, found, look in lines:
         if found is not None:
             points = {float(key[1:]): value for key, value in found.items() if key[0] == "p"}
             values = np.maximum([found["min"], *points.values(), found["max"]], 1)
-            width = {"-": 3.0, ":": 2.2}.get(line, 1.8)
-            shares = [0.0, *points, 100.0]
-            axes.plot(values, shares, color=on_page(colour, theme), linestyle=line, linewidth=width, label=label)
+            axes.plot(values, [0.0, *points, 100.0], label=label, **look)
     axes.set_xscale("log")
     axes.set_ylim(0, 101)
     plain_log(axes.xaxis)

@@ -21,7 +21,7 @@ def side_by_side(analyses: Sequence[TraceAnalysis]) -> Sheet:
             _timestamps(a),
             f"blocks of {a.block_tokens:,}" if a.requests_with_blocks else "none",
             f"{a.deep_sync.max_fanout:,}" if a.deep_sync else numbers.NOTHING,
-            {True: "yes", False: "no", None: "cannot be told"}[a.deep_sync.present if a.deep_sync else None],
+            {True: "yes", False: "no", None: numbers.NOTHING}[a.deep_sync.present if a.deep_sync else None],
             f"{a.deep_sync.chain_max_fanout:,}" if a.deep_sync else numbers.NOTHING,
             numbers.share(a.reuse.token_hit_rate) if a.reuse else numbers.NOTHING,
             f"{numbers.digits(a.mean_rate_per_s)}/s" if a.mean_rate_per_s else numbers.NOTHING,
@@ -29,13 +29,14 @@ def side_by_side(analyses: Sequence[TraceAnalysis]) -> Sheet:
         for a in analyses
     )
     heads = columns(
-        *("trace", "rows read", "timestamps", "prefixes", "deep fan-out", "present", "by chain", "reuse", "rate"),
-        text=("trace", "timestamps", "prefixes", "present"),
+        *("trace", "rows\nread", "timestamps", "prefix\ncontent", "deep-sync\nfan-out", "target\npresent"),
+        *("by chain", "reuse", "rate"),
+        text=("trace", "timestamps", "prefix\ncontent", "target\npresent"),
         spare=("by chain", "reuse", "rate"),
     )
     note = (
-        "Deep fan-out: most requests that share 16 blocks or more and arrive within 10 s, sessions by length left out. "
-        "Present: 20 or more."
+        "Deep-sync fan-out: most requests that share 16 blocks or more and arrive within 10 s, sessions by length left "
+        "out. Target present: 20 or more. –: cannot be told without timestamps and block hashes."
     )
     return Sheet("Do these traces hold deep bursts?", heads, rows, note)
 
@@ -44,7 +45,7 @@ def _timestamps(a: TraceAnalysis) -> str:
     if a.ticks is None:
         return "none"
     if a.ticks.ticked and a.ticks.median_step_s:
-        return f"ticks of {numbers.duration(a.ticks.median_step_s)}"
+        return f"ticks of {seconds(a.ticks.median_step_s)}"
     return "yes"
 
 

@@ -87,8 +87,8 @@ def _blocks(a: TraceAnalysis) -> str:
     if a.root_prefixes:
         root = a.root_prefixes[0]
         where = "every prompt" if a.windows == 1 else f"every prompt of {len(a.root_prefixes):,} windows"
-        kept = "left out here" if a.without_root else "--without-root leaves them out"
-        text += f"; {where} begins with the same {root.blocks:,} ({kept})"
+        kept = "left out here" if a.without_root else "--without-root leaves that out"
+        text += f"; {where} begins with the same {counted(root.blocks, 'block')} ({kept})"
     return text
 
 
