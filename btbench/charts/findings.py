@@ -57,7 +57,7 @@ def percents(low: float, high: float) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{value:.1f}" if 0 < value < SAME_PCT else f"{value:,.0f}"
+    return f"{value:.1f}" if 0.05 <= value < SAME_PCT else f"{value:,.0f}"
 
 
 def tenths(values_pct: Sequence[float]) -> str:
@@ -77,12 +77,20 @@ def lowest_title(view: View, metric: str, words: str) -> str:
             wins[policy] += value <= least * 1.001
     most = max(wins.values())
     best = [policy for policy, count in wins.items() if count == most]
-    everywhere = len(setups) == most
+    if len(wins) == 1:
+        return f"{words[0].upper()}{words[1:]} under {best[0]}"
     if len(best) == len(wins):
-        alike = f"{words} is the same under all policies" if everywhere else f"No policy stands out in {words}"
-        return alike[0].upper() + alike[1:] if len(wins) > 1 else f"{best[0]}: {words}"
-    on = "" if len(setups) == 1 else f" on all {most} setups" if everywhere else f" on {most} of {len(setups)} setups"
-    return f"{names(best)} {'has' if len(best) == 1 else 'have'} the lowest {words}{on}"
+        return f"All policies have the same {words}" if most == len(setups) else f"No policy stands out in {words}"
+    return f"{names(best)} {'has' if len(best) == 1 else 'have'} the lowest {words}{_on(most, len(setups), len(best))}"
+
+
+def _on(count: int, setups: int, policies: int) -> str:
+    """On which setups: nothing where there is one, " on all 6 setups", " on 5 of 6 setups"."""
+    if setups == 1:
+        return ""
+    if count == setups:
+        return " on both setups" if setups == 2 else f" on all {setups} setups"
+    return f" on {count} of {setups} setups{' each' if policies > 1 else ''}"
 
 
 def names(policies: Sequence[str]) -> str:

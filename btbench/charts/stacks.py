@@ -35,9 +35,9 @@ def split_chart(view: View) -> Figure:
         for key, row in view.rows.items()
     }
     texts = {key: numbers.duration(row["mean_ttft_s"]) for key, row in view.rows.items()}
-    lines = line_chart(view, shares, ["Mean TTFT"], _split_title(view))
+    lines = line_chart(view, shares, [""], _split_title(view))
     draw_shares(view, lines, steps, shares, texts)
-    lines.panels[0].set_xlabel("% of the setup's slowest policy")
+    lines.panels[0].set_xlabel("mean TTFT, % of the setup's slowest policy")
     return lines.figure
 
 
@@ -64,10 +64,10 @@ def hits_chart(view: View) -> Figure:
         shares[key] = [*found, 1 - float(row["hit_rate"] or 0)]
         texts[key] = f"{numbers.share(row['hit_rate'])} found"
     shown = [k for k in range(len(steps)) if k in (0, 3) or any(share[k] for share in shares.values())]
-    lines = line_chart(view, shares, ["Input tokens by where their KV was found"], _hits_title(view))
+    lines = line_chart(view, shares, [""], _hits_title(view))
     chosen = {key: [share[k] for k in shown] for key, share in shares.items()}
     draw_shares(view, lines, [steps[k] for k in shown], chosen, texts)
-    lines.panels[0].set_xlabel("% of input tokens")
+    lines.panels[0].set_xlabel("% of the input tokens, by where their KV was found")
     return lines.figure
 
 
@@ -120,4 +120,4 @@ def draw_bars(
     patches = [
         Patch(facecolor=tint(grey, view.theme, s.strength), edgecolor=grey, hatch=s.hatch, label=s.name) for s in steps
     ]
-    panel.legend(handles=patches, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(steps), borderaxespad=0.1)
+    panel.legend(handles=patches, loc="lower left", bbox_to_anchor=(-0.01, 1), ncols=len(steps), borderaxespad=0.1)

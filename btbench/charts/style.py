@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import logging
 import os
-import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -208,9 +208,24 @@ def _figure(width_in: float, height_in: float) -> Figure:
 
 def _head_lines(width_in: float, title: str, subtitle: str) -> tuple[list[str], list[str], float]:
     """Title and subtitle in lines that fit, and the height they take."""
-    lines = textwrap.wrap(title, int(width_in * 9.3))
-    under = textwrap.wrap(subtitle, int(width_in * 13.4))
+    lines = _wrap(title, width_in - 0.24, 13, "bold")
+    under = _wrap(subtitle, width_in - 0.24, 9.5)
     return lines, under, 0.22 + 0.235 * len(lines) + (0.03 + 0.175 * len(under) if under else 0)
+
+
+def _wrap(text: str, width_in: float, size: float, weight: str = "normal") -> list[str]:
+    """Lines of whole words, each no wider than this."""
+    lines: list[str] = []
+    space_in, used_in = _width_in("a a", size, weight) - _width_in("aa", size, weight), width_in
+    for word in text.split():
+        word_in = _width_in(word, size, weight)
+        used_in += space_in + word_in
+        if used_in > width_in:
+            lines.append(word)
+            used_in = word_in
+        else:
+            lines[-1] += f" {word}"
+    return lines
 
 
 def _write_head(figure: Figure, title: str, subtitle: str) -> float:
@@ -227,10 +242,18 @@ def _write_head(figure: Figure, title: str, subtitle: str) -> float:
 
 def text_width_in(texts: Iterable[str], size: float, weight: str = "normal") -> float:
     """The width of the widest of some texts, in inches."""
-    renderer = RendererAgg(1, 1, DPI)
+    return max((_width_in(text, size, weight) for text in texts), default=0.0)
+
+
+@cache
+def _pencil() -> RendererAgg:
+    return RendererAgg(1, 1, 150)
+
+
+@lru_cache(1 << 12)
+def _width_in(text: str, size: float, weight: str) -> float:
     font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
-    widths = (renderer.get_text_width_height_descent(text, font, False)[0] for text in dict.fromkeys(texts))
-    return max(widths, default=0.0) / DPI
+    return _pencil().get_text_width_height_descent(text, font, False)[0] / _pencil().dpi
 
 
 def plain_axes(axes: Any, grid: str = "x") -> None:
@@ -287,9 +310,10 @@ def whole_file(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield part
-        part.replace(path)
+        try:
+            yield part
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}", "Choose another place.") from None
-    finally:
-        part.unlink(missing_ok=True)

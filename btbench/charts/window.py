@@ -190,14 +190,16 @@ def most_at_once(begin_s: Array, end_s: Array, edges_s: Array) -> Array:
     steps = np.concatenate([np.ones(len(begin_s)), -np.ones(len(end_s))])
     order = np.lexsort((steps, moments))  # at the same moment those that end go first
     moments, level = moments[order], np.cumsum(steps[order])
-    before = np.searchsorted(moments, edges_s, side="left")  # events before each edge
-    at_edge = np.concatenate([[0.0], level])[before]
-    most = at_edge[:-1].copy()
-    inside = np.flatnonzero(before[1:] > before[:-1])
-    if len(inside):
-        peaks = np.maximum.reduceat(level[: before[-1]], before[inside])
-        most[inside] = np.maximum(most[inside], peaks)
-    return most
+    until = np.searchsorted(moments, edges_s, "right")  # the events up to each edge
+    most = np.concatenate([[0.0], level])[until[:-1]]
+    within = np.column_stack(
+        [until[:-1], np.searchsorted(moments, edges_s[1:], "left")]
+    )  # of each bin: first, behind last
+    some = within[:, 0] < within[:, 1]
+    if some.any():
+        peaks = np.maximum.reduceat(np.append(level, -np.inf), within[some].ravel())[::2]
+        most[some] = np.maximum(most[some], peaks)
+    return np.asarray(most)
 
 
 def burst_starts(arrival_s: Array, deviations: float = 4.0) -> list[float]:
@@ -209,6 +211,8 @@ def burst_starts(arrival_s: Array, deviations: float = 4.0) -> list[float]:
     """
     here = np.arange(len(arrival_s))
     lasting_s = arrival_s[-1] - arrival_s[0]
+    if lasting_s <= 0:
+        return []
     starts: list[float] = []
     for part in (240, 120, 60, 30, 15):
         over_s = lasting_s / part

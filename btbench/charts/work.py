@@ -93,11 +93,11 @@ def copies_chart(view: View) -> Figure | None:
         )  # without their file: as if all were alike
         moved[key] = [size - lost, lost]
         texts[key] = f"{numbers.size(size)} in {numbers.count(copies)} copies, {numbers.count(unused)} unused"
-    lines = line_chart(view, rows, ["Bytes copied between replicas"], _copies_title(view))
+    lines = line_chart(view, rows, [""], _copies_title(view))
     largest = max(sum(parts) for parts in moved.values())
     draw_bars(view, lines, steps, moved, texts, largest)
     lines.panels[0].xaxis.set_major_formatter(lambda value, _: tick_size(value))
-    lines.panels[0].set_xlabel("bytes over RDMA")
+    lines.panels[0].set_xlabel("bytes copied between replicas over RDMA")
     return lines.figure
 
 

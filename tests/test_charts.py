@@ -1,0 +1,323 @@
+"""What charts say is true, whoever wins; what they draw fits, is the same every time, and leaves no trace behind."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import polars as pl
+import pytest
+from chart_samples import BURST_AT_S, COPY_BLOCKS, write_sample
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from btbench.charts import draw, findings, style
+from btbench.charts.distribution import ttft_quantiles
+from btbench.charts.draw import draw_result, open_view
+from btbench.charts.scales import log_ticks, tick_duration, tick_size
+from btbench.charts.timeline import timeline_chart
+from btbench.charts.view import View
+from btbench.errors import OutputError, UsageError
+from btbench.policies.registry import NAMES
+from btbench.results.files import Result
+from btbench.results.provenance import Provenance, Published
+from btbench.results.summary import Row, percentile
+
+ALL = [name for name, _ in draw.CHARTS] + ["timeline"]
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sample(tmp_path_factory.mktemp("charts") / "sample")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty setups, and names that are hard to write."""
+    setups = [f"setup_{k:02}_of_a_{'very_' * (k % 4)}long_name" for k in range(28)] + ["cost $5 and $6", "日本"]
+    policies = ("cache_aware", "btb $eager$", "btb-with-a-name-that-does-not-fit-anywhere")
+    return write_sample(tmp_path_factory.mktemp("many") / "sample", setups, policies)
+
+
+def figures(folder: Path) -> dict[str, Figure]:
+    with open_view(folder) as view:
+        return {name: chart(view) for name, chart in draw.CHARTS} | {"timeline": timeline_chart(view)}
+
+
+def drawn_texts(figure: Figure) -> list[tuple[str, np.ndarray]]:
+    """Each text that is drawn, and its corners in pixels: left, bottom, right, top."""
+    seen: list[Text] = []
+    draw_text = Text.draw
+    with pytest.MonkeyPatch.context() as patch, style.themed():
+        patch.setattr(Text, "draw", lambda text, renderer: (seen.append(text), draw_text(text, renderer))[1])
+        figure.canvas.draw()
+    told = {id(text): text for text in seen if text.get_visible() and text.get_text().strip()}
+    return [(text.get_text(), text.get_window_extent().extents) for text in told.values()]
+
+
+def made_up(reductions: dict[str, list[float]], **values: float) -> View:
+    """A view of rows with these reductions of mean TTFT, one a setup, against `base` with 1 s."""
+    rows = [Row(f"s{k}", "base", "all", {"mean_reduction_pct": None, "mean_ttft_s": 1.0}) for k in range(9)]
+    for policy, percents in reductions.items():
+        rows += [
+            Row(f"s{k}", policy, "all", {"mean_reduction_pct": p, "mean_ttft_s": 1 - p / 100})
+            for k, p in enumerate(percents)
+        ]
+    used = {row.setup for row in rows if row.policy != "base"}
+    return View(Result(tuple(r for r in rows if r.setup in used), Provenance(baseline="base")), style.LIGHT)
+
+
+@pytest.mark.parametrize(
+    ("reductions", "title"),
+    [
+        ({"btb": [11.2, 70.3]}, "btb cuts mean TTFT by 11–70% against base"),
+        ({"btb": [58.4]}, "btb cuts mean TTFT by 58% against base"),
+        ({"btb": [-3.0, -12.4]}, "btb lengthens mean TTFT by 3–12% against base"),
+        ({"btb": [0.3, -0.4]}, "btb leaves mean TTFT within 1% against base"),
+        (
+            {"btb": [41.0, -12.0, 20.0]},
+            "btb cuts mean TTFT by up to 41% on 2 of 3 setups and lengthens it by up to 12% on 1, against base",
+        ),
+        ({"btb": [10.0, 10.0], "other": [12.0, 13.0]}, "other cuts mean TTFT by 12–13% against base"),
+        ({"btb": [-400.0], "other": [-2.0]}, "other lengthens mean TTFT by 2% against base"),
+        ({"btb": [0.02, 4.2]}, "btb cuts mean TTFT by 0–4% against base"),
+    ],
+)
+def test_the_title_tells_what_the_best_policy_does_also_where_it_loses(reductions, title: str) -> None:
+    assert findings.reduction_title(made_up(reductions)) == title
+
+
+@pytest.mark.parametrize(
+    ("reductions", "title"),
+    [
+        ({"btb": [10.0, 20.0, 5.0]}, "btb has the lowest mean TTFT on all 3 setups"),
+        ({"btb": [10.0, 20.0]}, "btb has the lowest mean TTFT on both setups"),
+        ({"btb": [10.0, -1.0, 5.0]}, "btb has the lowest mean TTFT on 2 of 3 setups"),
+        ({"btb": [-1.0, -2.0, -1.0]}, "base has the lowest mean TTFT on all 3 setups"),
+        ({"btb": [-1.0]}, "base has the lowest mean TTFT"),
+        ({"btb": [0.0]}, "All policies have the same mean TTFT"),
+        ({"btb": [5.0, -5.0]}, "No policy stands out in mean TTFT"),
+        ({"btb": [5.0, 5.0], "twin": [5.0, 5.0]}, "btb and twin have the lowest mean TTFT on both setups"),
+    ],
+)
+def test_the_lowest_is_named_and_ties_are_ties(reductions, title: str) -> None:
+    assert findings.lowest_title(made_up(reductions), "mean_ttft_s", "mean TTFT") == title
+
+
+def misplaced(figure: Figure) -> tuple[list[tuple[str, str]], list[str]]:
+    """Pairs of texts that lie on one another by more than a pixel, and texts that the page cuts off."""
+    texts, corners = zip(*drawn_texts(figure), strict=True)
+    boxes, (width, height) = np.array(corners), figure.canvas.get_width_height()
+    x0, y0, x1, y1 = boxes.T
+    wide = np.minimum.outer(x1, x1) - np.maximum.outer(x0, x0)
+    high = np.minimum.outer(y1, y1) - np.maximum.outer(y0, y0)
+    pairs = np.argwhere(np.triu((wide > 1) & (high > 2), 1))
+    cut = (x0 < -1) | (y0 < -1) | (x1 > width + 1) | (y1 > height + 1)
+    return [(texts[a], texts[b]) for a, b in pairs], [texts[k] for k in np.flatnonzero(cut)]
+
+
+@pytest.mark.parametrize("which", ["sample", "many"])
+def test_no_text_lies_on_another_or_is_cut_off(which: str, request: pytest.FixtureRequest) -> None:
+    for name, figure in figures(request.getfixturevalue(which)).items():
+        assert misplaced(figure) == ([], []), name
+
+
+def test_one_setup_is_enough(tmp_path: Path) -> None:
+    folder = write_sample(tmp_path / "one", ["alone"], ["cache_aware", "btb"])
+    for name, figure in figures(folder).items():
+        assert misplaced(figure) == ([], []), name
+
+
+def test_the_overlap_check_can_fail(sample: Path) -> None:
+    figure = figures(sample)["ttft"]
+    figure.text(0.02, 0.95, "on the title")
+    figure.text(0.99, 0.5, "beyond the edge")
+    on_another, cut = misplaced(figure)
+    assert [pair[1] for pair in on_another] == ["on the title"] and cut == ["beyond the edge"]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def test_the_same_input_gives_the_same_bytes(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draw, "CHARTS", draw.CHARTS[:1])
+    monkeypatch.setitem(matplotlib.rcParams, "axes.facecolor", "red")  # as a user's matplotlibrc might say
+    draw_result(sample, style.FORMATS, out=tmp_path / "here")
+    code = "import sys; from pathlib import Path; from btbench.charts import draw; draw.CHARTS = draw.CHARTS[:1]\n"
+    code += "draw.draw_result(Path(sys.argv[1]), ('png', 'svg', 'pdf'), out=Path(sys.argv[2]))\n"
+    code += "assert 'matplotlib.pyplot' not in sys.modules"
+    env = os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "12345"}
+    subprocess.run([sys.executable, "-c", code, sample, tmp_path / "there"], check=True, env=env)
+    here = digests(tmp_path / "here")
+    assert here == digests(tmp_path / "there")
+    assert sorted(here) == sorted(f"{name}.{kind}" for name in ("reduction", "timeline") for kind in style.FORMATS)
+
+
+def test_drawing_leaves_matplotlib_as_it_was(sample: Path, tmp_path: Path) -> None:
+    before = dict(matplotlib.rcParams)
+    draw_result(sample, theme="dark", out=tmp_path)
+    assert dict(matplotlib.rcParams) == before
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(f"{name}-dark" for name in ALL)
+
+
+def test_without_requests_what_the_summary_holds_is_drawn(sample: Path, tmp_path: Path) -> None:
+    for name in ("summary.json", "provenance.json"):
+        (tmp_path / name).write_bytes((sample / name).read_bytes())
+    drawn = {path.stem for path in draw_result(tmp_path / "summary.json")}
+    assert drawn == set(ALL) - {"ttft_distribution", "prefill", "timeline"}
+    assert {path.parent for path in tmp_path.rglob("*.png")} == {tmp_path / "charts"}
+    with pytest.raises(OutputError, match=r"requests\.parquet"):
+        draw.film_result(tmp_path)
+
+
+def test_charts_of_a_part_are_of_its_requests(sample: Path, tmp_path: Path) -> None:
+    paths = draw_result(sample, part="art", out=tmp_path)
+    # no copies in the steady part
+    assert sorted(path.stem for path in paths) == sorted(f"{name}-art" for name in ALL if name != "copies")
+    with open_view(sample, part="art") as view:
+        assert timeline_chart(view).texts[1].get_text().count("window w0")
+        requests = view.requests()
+        assert requests is not None and requests.collect()["part"].unique().to_list() == ["art"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"formats": ["gif"]}, {"theme": "sepia"}, {"part": "nowhere"}],
+)
+def test_an_unknown_name_is_an_error_and_nothing_is_drawn(sample: Path, tmp_path: Path, asked) -> None:
+    with pytest.raises(UsageError, match="no such"):
+        draw_result(sample, out=tmp_path / "none", **asked)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_without_leftovers(sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot write"):
+        draw_result(sample, out=tmp_path / "file")
+    with pytest.raises(OutputError, match="full"), style.whole_file(tmp_path / "a.png") as part:
+        part.write_text("half")
+        raise OSError(28, "disk full")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_published_ticks_stand_where_the_published_values_say(sample: Path) -> None:
+    published = (Published("small", "cache_aware", "all", 2.0, 8.0), Published("small", "btb", "all", 0.5))
+    with open_view(sample) as view:
+        known = replace(view.result, provenance=Provenance(baseline="cache_aware", published=published))
+        view = replace(view, result=known)
+        mean, p95 = draw.reduction_chart(view).axes
+    ticks = [{line.get_xdata()[0] for line in panel.lines if line.get_linewidth() == 2.0} for panel in (mean, p95)]
+    assert ticks == [{75.0}, set()]
+
+
+def test_a_policy_that_is_far_worse_is_cut_at_the_edge_and_its_number_told() -> None:
+    rows = [
+        Row(
+            "s", policy, "all",
+            {"mean_reduction_pct": worse, "p95_reduction_pct": worse, "mean_ttft_s": 1.0, "requests": 5},
+        )
+        for policy, worse in (("base", None), ("bad", -4123.0), ("good", 20.0))
+    ]  # fmt: skip
+    with style.themed() as page:
+        figure = draw.reduction_chart(View(Result(tuple(rows), Provenance(baseline="base")), page))
+    bars = [bar.get_width() for bar in figure.axes[0].patches if bar.get_height() < 1]
+    assert -100.0 in bars and 20.0 in bars
+    assert "◂ -4,123%" in {text.get_text() for text in figure.axes[0].texts}
+
+
+def test_quantiles_are_the_elements_that_the_summary_names(sample: Path) -> None:
+    levels = [0.0, 0.5, 0.9, 0.95, 0.99]
+    with open_view(sample) as view:
+        requests = view.requests()
+        assert requests is not None
+        found = ttft_quantiles(requests, "large", "btb", [*levels, 1.0])
+        row = view.rows["large", "btb"]
+        of = requests.filter((pl.col("setup") == "large") & (pl.col("policy") == "btb")).collect()["ttft_s"].to_numpy()
+    assert found[:-1].tolist() == percentile(of, *levels)
+    assert found[3] == row["p95_ttft_s"] and found[-1] == row["max_ttft_s"]
+
+
+def test_bytes_of_unused_copies_are_drawn_apart(sample: Path) -> None:
+    bars = [bar.get_width() for bar in figures(sample)["copies"].axes[0].patches if bar.get_height() < 1]
+    copy_bytes = COPY_BLOCKS * 256 * 327_680
+    assert bars == [2 * copy_bytes, copy_bytes] * 2
+
+
+def test_gpu_seconds_of_prefill_add_up_to_those_of_all_tokens(sample: Path) -> None:
+    spent, avoided = (
+        [float(text.get_text().replace(",", "")) for text in panel.texts] for panel in figures(sample)["prefill"].axes
+    )
+    with open_view(sample) as view:
+        small = view.requests().filter((pl.col("setup") == "small") & (pl.col("policy") == "btb")).collect()
+    token_s = 2 * 70.6e9 / (4 * 989e12 * 0.5)
+    assert spent[2] == pytest.approx(4 * small["prefill_s"].sum(), rel=5e-3)
+    assert avoided[2] == pytest.approx(4 * (small["hit_tokens"].sum() * token_s - small["reuse_s"].sum()), rel=5e-3)
+
+
+def contrast(a: str, b: str) -> float:
+    """WCAG 2.1 contrast ratio of two colours."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", style.THEMES.values(), ids=lambda theme: theme.name)
+def test_policies_differ_in_colour_and_without_it(theme: style.Theme) -> None:
+    marks = style.policy_marks([*NAMES, "mine", "yours"], theme)
+    for look in zip(*marks.values(), strict=True):
+        assert len(set(look)) == len(marks)  # colour, marker, hatch, dash
+    assert min(contrast(mark.colour, theme.page) for mark in marks.values()) > 1.9
+    assert contrast(theme.ink, theme.page) > 7 and contrast(theme.soft, theme.page) > 4.5
+
+
+def test_a_policys_colour_does_not_depend_on_the_others() -> None:
+    assert style.policy_marks(["btb", "mine"])["btb"] == style.policy_marks(["random", "btb"])["btb"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0.8, 25, [1, 2, 5, 10, 20]), (1e-3, 1e3, [1e-3, 1e-2, 1e-1, 1, 10, 100, 1000]), (1e-6, 1e6, 7), (3, 4, [])],
+)
+def test_log_ticks_are_round_and_few(low: float, high: float, ticks) -> None:
+    found = log_ticks(low, high)
+    assert found == pytest.approx(ticks) if isinstance(ticks, list) else len(found) <= ticks
+
+
+def test_ticks_are_written_as_people_say_them() -> None:
+    assert [tick_duration(s) for s in (1e-5, 0.02, 1, 50, 2000)] == ["10 µs", "20 ms", "1 s", "50 s", "2,000 s"]
+    assert [tick_size(b) for b in (0, 5e9, 2e12)] == ["0 B", "5 GB", "2 TB"]
+
+
+def test_copies_are_arrows_from_holder_to_target(sample: Path) -> None:
+    panel = figures(sample)["timeline"].axes[3]  # arrivals, least_load, cache_aware, btb
+    (shafts,) = [c for c in panel.collections if len(c.get_segments()) == 3]
+    assert sorted(s.tolist() for s in map(np.array, shafts.get_segments())) == [
+        [[BURST_AT_S + 0.1, 0], [BURST_AT_S + 0.3, target]] for target in (1, 2, 3)
+    ]
+
+
+def test_the_pile_up_is_in_the_picture(sample: Path) -> None:
+    title = figures(sample)["timeline"].texts[0].get_text()
+    piled, spread = (int(n) for n in re.findall(r"(\d+) to", title))
+    assert title.startswith("Fullest against emptiest replica: cache_aware")
+    assert piled > 80 and spread < 15
+
+
+def test_the_report_of_the_result_shows_the_charts(tmp_path: Path) -> None:
+    folder = write_sample(tmp_path / "sample", ["one"])
+    before = (folder / "report.html").stat().st_size
+    draw_result(folder)
+    assert (folder / "report.html").stat().st_size > before + 50_000
+    assert json.loads((folder / "summary.json").read_text())["rows"]
