@@ -37,3 +37,15 @@ def find_pair(table, pair):  # type: ignore[no-untyped-def]
             return place, True
         place = (place + 1) & mask
     return place, False
+
+
+@inlined
+def place_of(table, pair):  # type: ignore[no-untyped-def]
+    """The place of a pair that is known to be there."""
+    if len(table) == 0:
+        return pair
+    mask = len(table) - 1
+    place = np.int64((np.uint64(pair) * _SPREAD) >> np.uint64(32)) & mask
+    while table[place] != pair:
+        place = (place + 1) & mask
+    return place

@@ -14,6 +14,7 @@ from btbench.engine.records import (
     RUN,
     SEEN_OF_REPLICA,
     SEEN_OF_REQUEST,
+    SEEN_OF_SERVED,
     SERVED,
     Cache,
     Costs,
@@ -44,7 +45,7 @@ def idle_replicas(setup: Setup, options: ServingOptions, block_tokens: int) -> R
     replicas["disk_bytes_per_s"] = [r.disk_bytes_per_s for r in of]
     replicas["token_budget"] = [setup.kv_token_budget(r, block_tokens) for r in of]
     replicas["cache_budget"] = [setup.cache_budget_blocks(r, block_tokens) for r in of]
-    for name in ("batch_root", "queue_head", "queue_tail", "oldest", "newest"):
+    for name in ("batch_root", "queue_head", "queue_tail", "oldest", "newest", "last_finished"):
         replicas[name] = -1
     return replicas
 
@@ -87,7 +88,7 @@ def new_state(work: Workload, idle: Records, copy_room: int, copies_per_request:
     prefixes = records(np.zeros(int(work.requests.prefix.max(initial=-1)) + 1, PREFIX))
     prefixes["unproven"] = -1
     served = records(np.empty(len(work.requests), SERVED))
-    served["finish_s"] = np.nan  # a request that is never finished would keep it
+    served["start_s"] = served["finish_s"] = np.nan  # a request that is never finished would keep it
     flights = Flights(
         copies=records(np.empty(copy_room, COPY)),
         started=np.zeros(1, np.int64),
@@ -123,9 +124,13 @@ def view_of(work: Workload, state: State, costs: Costs, signals: Signals) -> Clu
         requests=records(read_only(work.requests[SEEN_OF_REQUEST])),
         run_list=read_only(work.run_list),
         run_blocks=read_only(work.run_blocks),
+        on_disk=read_only(state.cache.runs["on_disk"]),
+        place_table=read_only(state.cache.table),
+        places=records(read_only(state.cache.places[["ram_blocks"]])),
         path=work.path,
         parent=work.parent,
         node_blocks=work.node_blocks,
+        served=records(read_only(state.served[SEEN_OF_SERVED])),
         costs=costs,
         copies=records(read_only(flights.copies)),
         flying=read_only(flights.flying),

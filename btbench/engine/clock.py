@@ -2,29 +2,13 @@
 
 import math
 
+from btbench.cluster.timing import decode_s, move_s, prefill_s
 from btbench.engine.batch import join_batch, leave_batch
 from btbench.engine.cache import evict, insert_own_blocks, insert_run, match_disk, match_prefix
 from btbench.engine.copies import prove_copy
 from btbench.jit import inlined
 
 HBM, RAM, DISK, MISS = 0, 1, 2, 3  # as `btbench.engine.run.TIERS`
-
-
-@inlined
-def prefill_s(costs, replica, tokens):  # type: ignore[no-untyped-def]
-    """2 × active parameters × tokens / (FLOP/s × mfu)."""
-    return costs.flops_per_token * tokens / replica.prefill_flops
-
-
-@inlined
-def decode_s(costs, replica, steps):  # type: ignore[no-untyped-def]
-    """Time of `steps` decode steps of the batch as it is.
-
-    Each step reads the active weights once and every sequence's KV, which grows by a token a step:
-    (active bytes × s + KV bytes × (s × context + batch × s × (s - 1) / 2)) / (HBM bandwidth × mbu).
-    """
-    kv_tokens = steps * replica.context_tokens + replica.batch * steps * (steps - 1) / 2
-    return (costs.active_bytes * steps + costs.kv_bytes_per_token * kv_tokens) / replica.decode_bytes_per_s
 
 
 @inlined
@@ -53,11 +37,11 @@ def reuse(state, costs, i, r):  # type: ignore[no-untyped-def]
     replica = state.replicas[r]
     h, m = match_prefix(state.cache, state.replicas, request, r)
     blocks = h + m
-    load_s = m * costs.block_bytes / replica.pcie_bytes_per_s
+    load_s = move_s(costs, m, replica.pcie_bytes_per_s)
     tier = HBM if m == 0 else RAM
     if costs.disk_cache:
         disk_blocks = match_disk(state.cache, request)
-        disk_s = disk_blocks * costs.block_bytes / replica.disk_bytes_per_s
+        disk_s = move_s(costs, disk_blocks, replica.disk_bytes_per_s)
         if disk_blocks > blocks or (disk_blocks == blocks and disk_s < load_s):
             blocks = disk_blocks
             load_s = disk_s
@@ -110,6 +94,10 @@ def decode(state, costs, bounded, until, r):  # type: ignore[no-untyped-def]
     while replica.batch > 0 and state.served[replica.batch_root].last_step == replica.steps:
         i = leave_batch(replica, state.served)
         state.served[i].finish_s = replica.now
+        state.served[i].finished_before = replica.last_finished
+        replica.last_finished = i
+        replica.finished += 1
+        replica.answered_tokens += state.requests[i].output_tokens
         tokens = state.requests[i].input_tokens + state.requests[i].output_tokens
         replica.used_tokens -= tokens
         replica.context_tokens -= tokens

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from btbench.cluster.timing import move_s
 from btbench.engine.cache import evict, insert_run
 from btbench.jit import inlined
 from btbench.policies.bits import has
@@ -22,7 +23,7 @@ def move_blocks(state, costs, i, source, target, blocks):  # type: ignore[no-unt
     copy.target = target
     copy.blocks = blocks
     copy.start_s = max(state.requests[i].arrival_s, replica.now)
-    taken_s = blocks * costs.block_bytes / replica.rdma_bytes_per_s
+    taken_s = move_s(costs, blocks, replica.rdma_bytes_per_s)
     copy.ready_s = copy.start_s + taken_s
     copy.used = False
     replica.now = copy.ready_s
@@ -55,13 +56,10 @@ def transfer(state, costs, i, source, target, run_count):  # type: ignore[no-unt
     for k in range(first, first + run_count):
         if not has(cache.resident[cache.run_list[k]], target):
             blocks += cache.runs[cache.run_list[k]].blocks
-    if blocks == 0:
-        return
-    move_blocks(state, costs, i, source, target, blocks).used = True
-    for k in range(first, first + run_count):
-        if not has(cache.resident[cache.run_list[k]], target):
             insert_run(cache, state.replicas, cache.run_list[k], target)
-    evict(cache, state.replicas, state.requests, target)
+    if blocks > 0:
+        move_blocks(state, costs, i, source, target, blocks).used = True
+        evict(cache, state.replicas, state.requests, target)
 
 
 @inlined

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from btbench.engine.clock import advance
+from btbench.engine.clock import MISS, advance
 from btbench.engine.copies import land_copies, start_copy, transfer
 from btbench.engine.signals import observe
 from btbench.jit import inlined, lean_kernel, uncached
+from btbench.policies.picks import REJECTED
 from btbench.policies.router import route
 
 DONE, TOO_LARGE, OUT_OF_DRAWS, OUT_OF_COPIES, WRONG_REPLICA = range(5)
@@ -54,6 +55,17 @@ def enqueue(state, i, r):  # type: ignore[no-untyped-def]
     state.load[r] += 1
 
 
+@inlined
+def reject(state, i):  # type: ignore[no-untyped-def]
+    """Request i is turned away: no replica, no times."""
+    served = state.served[i]
+    served.replica = -1
+    served.reuse_s = np.nan
+    served.prefill_s = np.nan
+    served.hit_tokens = 0
+    served.tier = MISS
+
+
 @lean_kernel
 def replay_requests(code, parameters, view, costs, state, signals, draws, memory, orders):  # type: ignore[no-untyped-def]
     """Replay all requests; returns (status, request, replica), the latter two where a request can never fit."""
@@ -72,10 +84,13 @@ def replay_requests(code, parameters, view, costs, state, signals, draws, memory
         orders.ordered[0] = 0
         orders.transfer_runs[0] = 0
         r = route(code, view, i, parameters, memory, draws, orders)
-        if r < 0 or r >= len(state.replicas):
-            return WRONG_REPLICA, i, r
         if draws.used[0] > len(draws.outputs):
             return OUT_OF_DRAWS, i, r
+        if r == REJECTED:
+            reject(state, i)
+            continue
+        if r < 0 or r >= len(state.replicas):
+            return WRONG_REPLICA, i, r
         if state.flights.started[0] + orders.ordered[0] + 1 > len(state.flights.copies):
             return OUT_OF_COPIES, i, r
         for order in range(orders.ordered[0]):

@@ -33,6 +33,9 @@ REPLICA = np.dtype(
         ("queue_tail", "i4"),
         ("oldest", "i4"),  # place used longest ago among those with blocks in HBM; -1 = none
         ("newest", "i4"),
+        ("last_finished", "i4"),  # the request that ended here last; -1 = none yet
+        ("finished", "i4"),  # requests that ended here …
+        ("answered_tokens", "i8"),  # … and the length of their answers in all
     ],
     align=True,
 )
@@ -46,6 +49,7 @@ REQUEST = np.dtype(
         ("runs_stop", "i8"),
         ("prefix", "i4"),  # id of the first Y blocks; -1 where no other request can share them
         ("prefix_runs", "i4"),  # how many runs they are
+        ("prompt_blocks", "i4"),  # as listed, which may be fewer or more than the input takes
         ("burst", "?"),  # X requests with this prefix within Z s, this one included
         ("output_tokens", "i8"),
         ("own_blocks", "i8"),  # blocks no other request can hit: the prompt's tail and the answer's room
@@ -61,7 +65,7 @@ SEEN_OF_REPLICA = [name for name in REPLICA.names or () if name not in ("used_to
 
 SERVED = np.dtype(
     [
-        ("start_s", "f8"),  # admission
+        ("start_s", "f8"),  # admission; not a number before
         ("reuse_s", "f8"),
         ("prefill_s", "f8"),
         ("finish_s", "f8"),
@@ -70,11 +74,15 @@ SERVED = np.dtype(
         ("replica", "i4"),
         ("tier", "i1"),  # index into `run.TIERS`
         ("next_queued", "i4"),  # behind it in the queue; -1 = nobody
+        ("finished_before", "i4"),  # the one that ended before it on its replica; -1 = nobody
         ("heap_left", "i4"),  # below it in the batch's heap; -1 = nobody
         ("heap_right", "i4"),
     ],
     align=True,
 )
+
+# and of what became of a request: when its prefill starts and ends; not how long its answer takes
+SEEN_OF_SERVED = ["start_s", "reuse_s", "prefill_s", "finished_before"]
 
 RUN = np.dtype([("blocks", "i4"), ("on_disk", "?")], align=True)
 

@@ -151,7 +151,9 @@ def _check(attempt: _Attempt, trace: Trace, setup: Setup, idle: Records, policy:
             f"policy {policy.name!r}, request {attempt.request}: no replica {attempt.where}",
             f"Replicas are 0 … {len(idle) - 1}.",
         )
-    assert attempt.status == DONE and not np.isnan(attempt.state.served.finish_s).any(), "a request was not served"
+    served = attempt.state.served
+    is_missing = np.isnan(served.finish_s) & (served.replica >= 0)
+    assert attempt.status == DONE and not is_missing.any(), "a request was neither served nor rejected"
 
 
 def _too_large(trace: Trace, setup: Setup, request: int, replica: int, budget: int) -> CapacityError:

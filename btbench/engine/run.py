@@ -12,7 +12,7 @@ TIERS = ("hbm", "ram", "disk", "miss")  # index = code in `Served.tier`
 class Served(NamedTuple):
     """One entry a request, in arrival order. Durations other than these derive from `start_s` and `arrival_s`."""
 
-    replica: npt.NDArray[np.int32]  # position in the cluster
+    replica: npt.NDArray[np.int32]  # position in the cluster; -1 = turned away: no times, no hits, tier miss
     start_s: npt.NDArray[np.float64]  # admission
     reuse_s: npt.NDArray[np.float64]  # loading (or recomputing, where that is faster) the cached part
     prefill_s: npt.NDArray[np.float64]

@@ -159,6 +159,7 @@ def build_workload(trace: Trace, btb: BtbParameters) -> Workload:
     requests["own_blocks"] = packed.tail_blocks + np.maximum(0, needed - blocks)
     requests["prefix"] = prefix
     requests["prefix_runs"] = prefix_runs
+    requests["prompt_blocks"] = blocks
     requests["burst"] = _detect_bursts(trace.arrival_s, prefix, len(parent), btb.threshold, float(btb.window_s))
     records = read_only(requests).view(np.recarray)
     runs, run_blocks = read_only(packed.runs), read_only(packed.run_blocks)

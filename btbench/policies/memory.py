@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from btbench.policies.dynamo import Active, new_active
+from btbench.policies.line import Line, new_line
+from btbench.policies.llm_d import Sent, new_sent
+from btbench.policies.prefix_hash import Ring, new_ring
 from btbench.policies.registry import Policy
 from btbench.policies.tree import Tree, new_tree
 from btbench.policies.view import ClusterView
@@ -28,8 +32,13 @@ class RouterMemory(NamedTuple):
     turn: npt.NDArray[np.int64]
     candidates: npt.NDArray[np.uint64]
     taken: npt.NDArray[np.bool_]
+    blocks: npt.NDArray[np.int64]  # (R,) scratch: matches
     sglang: Tree
     smg: Tree
+    prefix_hash: Ring
+    dynamo: Active
+    llm_d: Sent
+    mooncake: Line
 
 
 class PluginMemory(NamedTuple):
@@ -51,6 +60,11 @@ def new_memory(policy: Policy, view: ClusterView) -> PaperMemory | RouterMemory 
         return PaperMemory(*common)
     return RouterMemory(
         *common,
+        blocks=np.zeros(replicas, np.int64),
         sglang=new_tree(view, lanes=replicas if "sglang" in kinds else 0),
         smg=new_tree(view, lanes=1 if "smg" in kinds else 0),
+        prefix_hash=new_ring(view, policy.parameters.prefix_hash.ring_points if "prefix_hash" in kinds else 0),
+        dynamo=new_active(view, "dynamo" in kinds),
+        llm_d=new_sent(view, "llm_d" in kinds),
+        mooncake=new_line(len(view.requests) if "mooncake" in kinds else 0, replicas),
     )

@@ -48,6 +48,40 @@ class SmgParameters(NamedTuple):
     max_tree_tokens: Annotated[float, Ge(0), Doc("tokens kept in all")] = 16.8e6
 
 
+class PrefixHashParameters(NamedTuple):
+    """What is hashed, onto what, and how busy a replica may be to keep what hashes to it."""
+
+    prefix_tokens: Annotated[int, Ge(1), Doc("tokens from the start that are hashed, rounded up to blocks")] = 256
+    ring_points: Annotated[int, Ge(1), Doc("points of each replica on the ring")] = 150
+    load_factor: Annotated[float, Ge(0), Doc("load of a replica over the mean that it may have")] = 1.25
+
+
+class DynamoParameters(NamedTuple):
+    """What cached blocks are worth, and what prefill is against decode."""
+
+    overlap_credit: Annotated[float, Ge(0), Doc("prefill blocks saved by a cached block in HBM")] = 1.0
+    host_credit: Annotated[float, Ge(0), Doc("… in RAM")] = 0.75
+    disk_credit: Annotated[float, Ge(0), Doc("… on the shared disk alone")] = 0.25
+    prefill_load_scale: Annotated[float, Ge(0), Doc("weight of a block to prefill against one in use")] = 1.0
+    temperature: Annotated[float, Ge(0), Doc("T of the draw by exp(-cost / T); 0 = the cheapest")] = 0.0
+
+
+class LlmDParameters(NamedTuple):
+    """Weights of the scores, and how much the router remembers."""
+
+    queue_weight: Annotated[float, Ge(0), Doc("of the share of requests that do not wait")] = 2.0
+    kv_weight: Annotated[float, Ge(0), Doc("of the share of the KV budget that is free")] = 2.0
+    prefix_weight: Annotated[float, Ge(0), Doc("of the share of the prompt sent there before")] = 3.0
+    table_blocks: Annotated[int, Ge(0), Doc("blocks remembered of each replica, least recently used go first")] = 31_250
+
+
+class MooncakeParameters(NamedTuple):
+    """When KV is moved rather than computed, and when a request is turned away."""
+
+    balancing_threshold: Annotated[float, Gt(0), Doc("longest match over a replica's own, above")] = 2.0
+    ttft_slo_s: Annotated[float | None, Gt(0), Doc("requests estimated to take longer everywhere are rejected")] = None
+
+
 class Parameters(NamedTuple):
     """Parameters of all policies, as one value that every kernel of the chain is handed."""
 
@@ -55,6 +89,10 @@ class Parameters(NamedTuple):
     btb: BtbParameters = BtbParameters()
     sglang: SglangParameters = SglangParameters()
     smg: SmgParameters = SmgParameters()
+    prefix_hash: PrefixHashParameters = PrefixHashParameters()
+    dynamo: DynamoParameters = DynamoParameters()
+    llm_d: LlmDParameters = LlmDParameters()
+    mooncake: MooncakeParameters = MooncakeParameters()
 
 
 DEFAULT_PARAMETERS = Parameters()

@@ -5,6 +5,8 @@ import numpy as np
 from btbench.jit import inlined
 from btbench.policies.bits import NONE, ONE
 
+REJECTED = -3  # in place of a replica: the policy turns the request away
+
 
 @inlined
 def next_output(draws):  # type: ignore[no-untyped-def]

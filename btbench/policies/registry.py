@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from btbench.policies.parameters import DEFAULT_PARAMETERS, Parameters
@@ -54,6 +54,37 @@ KINDS = (
         "the least loaded holder of the matched prefix, unless it is far above the mean",
         "sgl-project, smg, August 2026",
         ("smg",),
+    ),
+    Kind(
+        "prefix_hash",
+        "the replica the prompt's beginning hashes to, while its load is within bounds; else the least loaded",
+        "sgl-project, smg, August 2026, after Mirrokni et al. (2018)",
+        ("prefix_hash",),
+    ),
+    Kind(
+        "pull",
+        "the least loaded, which fetches what another has cached where that beats prefilling it",
+        "llm-d, pull, don't recompute (2026)",
+        moves_kv=True,
+    ),
+    Kind(
+        "dynamo",
+        "fewest blocks to prefill, less those cached, and blocks in use",
+        "ai-dynamo/dynamo, KV router 1.x (2026)",
+        ("dynamo",),
+    ),
+    Kind(
+        "llm_d",
+        "highest score of queue, KV cache and prefix sent there before",
+        "llm-d, endpoint picker, defaults of its chart (2026)",
+        ("llm_d",),
+    ),
+    Kind(
+        "mooncake",
+        "smallest estimated TTFT; moves KV where a far longer match lies elsewhere",
+        "Qin et al., Mooncake, FAST 2025, Algorithm 1",
+        ("mooncake",),
+        moves_kv=True,
     ),
 )
 
@@ -110,12 +141,19 @@ class Policy:
         return replace(self, parameters=self.parameters._replace(btb=btb))
 
 
+_HINTS = {table: get_type_hints(table) for table in get_type_hints(Parameters).values()}
+
+
 def _typed(table: Any) -> Any:
-    hints = get_type_hints(type(table))
+    hints = _HINTS[type(table)]
     return type(table)(*(_cast(hints[name], value) for name, value in zip(table._fields, table, strict=True)))
 
 
 def _cast(hint: Any, value: Any) -> Any:
+    if value is None:
+        return inf  # no limit
     if get_origin(hint) is Literal:
         return get_args(hint).index(value)
-    return NAMES.index(value) if hint is str else hint(value)
+    if hint is str:
+        return NAMES.index(value)
+    return hint(value) if isinstance(hint, type) else float(value)  # a limit: float | None

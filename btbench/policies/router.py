@@ -7,15 +7,21 @@ from btbench.jit import choose_by_types, inlined
 from btbench.policies.btb import route_burst
 from btbench.policies.cache_aware import route_cache_aware
 from btbench.policies.custom import CallbackMemory, route_callback
+from btbench.policies.dynamo import route_dynamo
 from btbench.policies.least_load import route_least_load
+from btbench.policies.llm_d import route_llm_d
 from btbench.policies.memory import PaperMemory, PluginMemory
+from btbench.policies.mooncake import route_mooncake
 from btbench.policies.power_of_two import route_power_of_two
+from btbench.policies.prefix_hash import route_prefix_hash
+from btbench.policies.pull import route_pull
 from btbench.policies.random import route_random
 from btbench.policies.round_robin import route_round_robin
 from btbench.policies.sglang import route_sglang
 from btbench.policies.smg import route_smg
 
-LEAST_LOAD, CACHE_AWARE, BTB, ROUND_ROBIN, RANDOM, POWER_OF_TWO, SGLANG, SMG = range(8)
+LEAST_LOAD, CACHE_AWARE, BTB, ROUND_ROBIN, RANDOM = range(5)
+POWER_OF_TWO, SGLANG, SMG, PREFIX_HASH, PULL, DYNAMO, LLM_D, MOONCAKE = range(5, 13)
 
 
 @inlined
@@ -49,7 +55,17 @@ def route_any(code, view, i, parameters, memory, draws, orders):  # type: ignore
         return route_power_of_two(view, draws)
     if code == SGLANG:
         return route_sglang(view, i, parameters.sglang, memory.sglang, draws)
-    return route_smg(view, i, parameters.smg, memory.smg, draws)
+    if code == SMG:
+        return route_smg(view, i, parameters.smg, memory.smg, draws)
+    if code == PREFIX_HASH:
+        return route_prefix_hash(view, i, parameters.prefix_hash, memory.prefix_hash, draws)
+    if code == PULL:
+        return route_pull(view, i, memory, draws, orders)
+    if code == DYNAMO:
+        return route_dynamo(view, i, parameters.dynamo, memory.dynamo, memory.candidates, draws)
+    if code == LLM_D:
+        return route_llm_d(view, i, parameters.llm_d, memory.llm_d, memory.candidates, draws)
+    return route_mooncake(view, i, parameters.mooncake, memory.mooncake, memory, orders)
 
 
 def route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
@@ -76,9 +92,4 @@ def _route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no
             return memory.function(view, i, memory.memory, draws, orders)
 
         return plugin
-    chain = route_paper if memory.instance_class is PaperMemory else route_any
-
-    def compiled(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
-        return chain(code, view, i, parameters, memory, draws, orders)
-
-    return compiled
+    return (route_paper if memory.instance_class is PaperMemory else route_any).py_func

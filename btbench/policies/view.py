@@ -23,9 +23,13 @@ class ClusterView(NamedTuple):
     requests: npt.NDArray[np.void]  # (N,) REQUEST without what depends on the output length
     run_list: npt.NDArray[np.int32]  # request i holds run_list[runs_start:runs_stop]
     run_blocks: npt.NDArray[np.int32]  # (K,) length of a run
+    on_disk: npt.NDArray[np.bool_]  # (K,) whether it is on the shared disk, where there is one
+    place_table: npt.NDArray[np.int64]  # run × R + replica to place, as `btbench.pairs` has it
+    places: npt.NDArray[np.void]  # PLACE: leading blocks of a resident run that are in RAM
     path: npt.NDArray[np.int32]  # of each entry of run_list, the node of the prompt tree it leads to
     parent: npt.NDArray[np.int32]  # (nodes,) -1 at the top
     node_blocks: npt.NDArray[np.int32]  # (nodes,) blocks of a node's last run
+    served: npt.NDArray[np.void]  # (N,) SERVED: when prefills start and how long they take, and who ended when
     costs: Any  # `btbench.engine.records.Costs`
     copies: npt.NDArray[np.void]  # COPY: every copy started so far
     flying: npt.NDArray[np.int32]  # those under way, in the order they were started …

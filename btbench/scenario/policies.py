@@ -113,7 +113,8 @@ def policy_tables(policies: Iterable[Policy]) -> dict[str, dict[str, Any]]:
         variant = {} if policy.name == policy.kind else {"base": policy.kind}
         tables |= {policy.name: variant} if variant else {}
         for group in _groups(policy):
-            values = getattr(policy.parameters, group)._asdict()
+            given = getattr(policy.parameters, group)._asdict()
+            values = {key: value for key, value in given.items() if value is not None}  # None: not set
             if group != policy.kind:  # one it falls back to
                 tables[group] = values
                 continue
