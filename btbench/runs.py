@@ -67,9 +67,11 @@ def _mark_runs(before, after, cut_after):  # type: ignore[no-untyped-def]
 def _emit_runs(symbols, offsets, symbol_blocks, tails, occurs, run_of, run_blocks, count):  # type: ignore[no-untyped-def]
     """The runs of some requests, numbers of runs per request, and tails; `count` runs are known, and more after.
 
-    `run_of` (K,) tells the run that a symbol opens, or `_UNSEEN` where it opens one not met yet, or `_CONTINUES`.
+    `run_of` (K,) tells the run that a symbol opens, or `_UNSEEN` where it opens one not met yet, or `_CONTINUES`;
+    `symbol_blocks` has K entries, or one for all.
     """
     n = len(offsets) - 1
+    alike = len(symbol_blocks) == 1
     runs = np.empty(len(symbols), np.int32)
     run_counts = np.zeros(n, np.int64)
     tail_blocks = np.empty(n, np.int32)
@@ -80,21 +82,22 @@ def _emit_runs(symbols, offsets, symbol_blocks, tails, occurs, run_of, run_block
         tail = np.int64(tails[i])
         while stop > offsets[i] and occurs[symbols[stop - 1]] == 1:
             stop -= 1
-            tail += symbol_blocks[symbols[stop]]
+            tail += symbol_blocks[0 if alike else symbols[stop]]
         tail_blocks[i] = tail
         growing = False  # whether the run at hand is met for the first time, so that its length is being summed
         for k in range(offsets[i], stop):
             symbol = symbols[k]
+            blocks = symbol_blocks[0 if alike else symbol]
             run = run_of[symbol]
             if run == _CONTINUES:
                 if growing:
-                    run_blocks[count - 1] += symbol_blocks[symbol]
+                    run_blocks[count - 1] += blocks
                 continue
             growing = run == _UNSEEN
             if growing:
                 run = np.int32(count)
                 run_of[symbol] = run
-                run_blocks[run] = symbol_blocks[symbol]
+                run_blocks[run] = blocks
                 count += 1
             runs[filled] = run
             filled += 1
@@ -115,7 +118,7 @@ def join_runs(
     followed by `tails[i]` blocks of its own. Two neighbours join where each is the other's only neighbour in
     every request; never across the end of a request, nor behind a symbol of `cut_after` (K,).
     """
-    return join_chunks(lambda: [(symbols, offsets)], symbol_blocks, tails, cut_after)
+    return join_chunks(lambda: [(symbols, offsets)], len(symbol_blocks), symbol_blocks, tails, cut_after)
 
 
 Chunk = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]  # symbols and offsets of some requests
@@ -123,12 +126,15 @@ Chunk = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]  # symbols and offse
 
 def join_chunks(
     chunks: Callable[[], Iterable[Chunk]],
+    count: int,
     symbol_blocks: npt.NDArray[np.int32],
     tails: npt.NDArray[np.int32],
     cut_after: npt.NDArray[np.bool_] | None = None,
 ) -> Packed:
-    """`join_runs` for symbols that are too many to hold: `chunks` gives all requests, some at a time, twice over."""
-    count = len(symbol_blocks)
+    """`join_runs` for requests that are too many to hold: `chunks` gives them some at a time, twice over.
+
+    `count` is K, the number of symbols; `symbol_blocks` has one entry where all symbols are of the same length.
+    """
     if cut_after is None:
         cut_after = np.zeros(count, np.bool_)
     symbol_blocks, tails, cut_after = read_only(symbol_blocks), read_only(tails), read_only(cut_after)

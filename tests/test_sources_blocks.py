@@ -82,7 +82,7 @@ def joined(rows: list[list[int]], cut: int | None = None) -> tuple[Packed, list[
         return join_runs(symbols, offsets, blocks, tails), rows
     cut = min(cut, len(rows))
     chunks = [(symbols[: offsets[cut]], offsets[: cut + 1]), (symbols[offsets[cut] :], offsets[cut:] - offsets[cut])]
-    return join_chunks(lambda: chunks, blocks, tails), rows
+    return join_chunks(lambda: chunks, len(blocks), np.ones(1, np.int32), tails), rows
 
 
 @given(rows)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from btbench.jit import read_only
 from btbench.sources import block_kernels as kernels
+from btbench.sources.columns import Column
 
 Scope = Literal["prefix", "block", "session", "none"]
 
@@ -61,20 +62,47 @@ class _Table:
         self.count = len(values)
 
 
-_DENSE = 1 << 27  # smaller integers need no table; the array takes 4 bytes for each, but only where pages are used
+_SMALL = 1 << 20
+_SPREAD = 8  # a plain array pays up to this many entries for each id in use
+
+
+class _Scratch:
+    """Arrays that are used again from batch to batch: room for one is made once, and memory stays in one piece."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, npt.NDArray[Any]] = {}
+
+    def room(self, name: str, count: int, dtype: type) -> npt.NDArray[Any]:
+        """An array of `count`, which holds anything."""
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < count:
+            kept = self._kept[name] = np.empty(count + count // 8, dtype)
+        return kept[:count]
 
 
 class _Ids:
-    """Numbers of ids: by a plain array as long as all are small integers, by a table from then on."""
+    """Numbers of ids: by a plain array as long as all are integers that lie close, by a table from then on."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: _Scratch) -> None:
         self._table = _Table()
-        self._dense: npt.NDArray[np.int32] | None = np.zeros(_DENSE, np.int32)
+        self._scratch = scratch
+        self._dense: npt.NDArray[np.int32] | None = np.zeros(_SMALL, np.int32)  # number + 1 of each integer
         self._dense_count = 0
 
     @property
     def count(self) -> int:
         return self._table.count if self._dense is None else self._dense_count
+
+    def _make_dense(self, values: npt.NDArray[np.int64]) -> bool:
+        """Whether the plain array serves, longer if need be."""
+        if self._dense is None or not len(values):
+            return self._dense is not None
+        top = int(values.max())
+        if values.min() < 0 or top >= _SMALL + _SPREAD * (self._dense_count + len(values)):
+            return False
+        if top >= len(self._dense):
+            self._dense.resize(top // 4 * 5, refcheck=False)
+        return True
 
     def _leave_dense(self) -> None:
         if self._dense is not None:
@@ -84,9 +112,9 @@ class _Ids:
 
     def of_integers(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """Numbers of integers."""
-        ids = np.empty(len(values), np.int32)
+        ids = self._scratch.room("ids", len(values), np.int32)
         values = read_only(values)
-        if self._dense is not None and (not len(values) or (values.min() >= 0 and values.max() < _DENSE)):
+        if self._make_dense(values):
             self._dense_count = int(kernels.number_dense(values, self._dense, self._dense_count, ids))
         else:
             self._leave_dense()
@@ -98,7 +126,7 @@ class _Ids:
     ) -> npt.NDArray[np.int32]:
         """Numbers of the pieces text[starts[i]:stops[i]]."""
         self._leave_dense()
-        ids = np.empty(len(starts), np.int32)
+        ids = self._scratch.room("ids", len(starts), np.int32)
         places = (read_only(text), is_json, read_only(starts), read_only(stops))
         self._table.count = int(kernels.number_texts(*places, *self._table.room(len(starts)), ids))
         return ids
@@ -113,11 +141,12 @@ class BlockIds:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._ids = _Ids()
+        self._scratch = _Scratch()
+        self._ids = _Ids(self._scratch)
         self._scoped = _Table()
         self._parent = np.empty(1 << 16, np.int32)
         self._known = 0
-        self._parts: list[tuple[npt.NDArray[np.int32], ...]] = []
+        self._paths = [Column("i") for _ in range(3)]  # counts, ends, lengths
 
     def add_json(self, lists: list[Any], sessions: npt.NDArray[np.int32], escapes: bool = False) -> bool:
         """Take rows as JSON text: arrays of strings and integers, or null.
@@ -127,12 +156,13 @@ class BlockIds:
         """
         text = read_only(np.frombuffer(b"".join(lists), np.uint8))
         counts = np.zeros(len(lists), np.int32)
-        starts, stops = np.empty(len(text) // 2, np.int64), np.empty(len(text) // 2, np.int64)
+        starts = self._scratch.room("starts", len(text) // 2, np.int64)
+        stops = self._scratch.room("stops", len(text) // 2, np.int64)
         filled = kernels.split_lists(text, escapes, starts, stops, counts)
         if filled < 0:
             return False
         starts, stops = read_only(starts[:filled]), read_only(stops[:filled])
-        values = np.empty(filled, np.int64)
+        values = self._scratch.room("values", filled, np.int64)
         if kernels.read_integers(text, starts, stops, values):
             ids = self._ids.of_integers(values)
         else:
@@ -164,12 +194,15 @@ class BlockIds:
             self._scoped.count = int(kernels.number_pairs(ids, read_only(counts), scopes, chained, *room))
         if self.count > len(self._parent):
             self._parent.resize(max(self.count, len(self._parent) // 8 * 9), refcheck=False)
-        path_counts, ends, lengths = (np.empty(n, np.int32) for n in (len(counts), len(ids), len(ids)))
+        path_counts = np.empty(len(counts), np.int32)
+        ends = self._scratch.room("ends", len(ids), np.int32)
+        lengths = self._scratch.room("lengths", len(ids), np.int32)
         known, found = kernels.find_paths(
             read_only(ids), read_only(counts), self._parent, self._known, path_counts, ends, lengths
         )
         self._known = int(known)
-        self._parts.append((path_counts, ends[:found].copy(), lengths[:found].copy()))
+        for column, values in zip(self._paths, (path_counts, ends[:found], lengths[:found]), strict=True):
+            column.add(values)
 
     @property
     def count(self) -> int:
@@ -178,10 +211,10 @@ class BlockIds:
 
     def finish(self) -> Paths:
         """All rows; nothing can be added after."""
-        parts, parent = self._parts, self._parent[: self._known]
-        del self._ids, self._scoped, self._parts, self._parent
-        counts, ends, lengths = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Paths(counts, ends, lengths, parent)
+        counts, ends, lengths = (column.all() for column in self._paths)
+        paths = Paths(counts, ends, lengths, self._parent[: self._known])
+        del self._ids, self._scoped, self._paths, self._parent, self._scratch
+        return paths
 
 
 def take_rows(paths: Paths, order: npt.NDArray[np.int64]) -> Paths:
@@ -193,7 +226,7 @@ def take_rows(paths: Paths, order: npt.NDArray[np.int64]) -> Paths:
     return Paths(counts, paths.ends[places], paths.lengths[places], paths.parent)
 
 
-CHUNK_IDS = 1 << 22
+CHUNK_IDS = 1 << 20
 
 
 def walk(paths: Paths) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]:

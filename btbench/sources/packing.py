@@ -11,6 +11,7 @@ import numpy.typing as npt
 from btbench.runs import join_chunks
 from btbench.sources.batches import Checked
 from btbench.sources.block_ids import BlockIds, Paths, take_rows, walk
+from btbench.sources.columns import Column
 from btbench.sources.formats import Format
 from btbench.sources.oddities import Intake, Tally
 from btbench.sources.spelling import spelled_out, without_nulls
@@ -31,8 +32,8 @@ class Numbers(dict[Any, int]):
 
     def of(self, values: list[Any] | None, count: int) -> npt.NDArray[np.int32]:
         """The numbers of `count` values, which are all None where there is no such column."""
-        if values is None:
-            values = [None] * count
+        if values is None or values.count(None) == count:
+            return np.broadcast_to(np.int32(self[None]), count)  # no memory for what no row has
         return np.frombuffer(array("i", map(self.__getitem__, values)), np.int32)
 
     def names(self, nothing: str) -> list[str]:
@@ -73,7 +74,7 @@ class Packer:
             "window": Numbers(),
             "label": Numbers(),
         }
-        self._parts: list[Rows] = []
+        self._columns = [Column(kind) for kind in "qdqqiiii"]  # those of `Rows`
 
     def add(self, rows: Checked, intake: Intake) -> None:
         """Take a batch of rows; refuses those whose blocks are no strings and integers."""
@@ -93,18 +94,18 @@ class Packer:
             rows = spelled_out(rows, self.source.column("blocks"), intake)
             blocks, escapes = rows.columns["blocks"], True
         own = (rows.rows + intake.rows_before, rows.arrival_s, rows.input_tokens, rows.output_tokens)
-        self._parts.append(Rows(*own, *numbers.values()))
+        for column, values in zip(self._columns, (*own, *numbers.values()), strict=True):
+            column.add(values)
 
     @property
     def count(self) -> int:
         """Rows taken so far."""
-        return sum(len(part.row) for part in self._parts)
+        return len(self._columns[0])
 
     def finish(self, name: str) -> Whole:
         """The packed trace: windows in order of first appearance, arrivals sorted within each."""
-        rows = Rows(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
+        rows = Rows(*(column.all() for column in self._columns))
         paths = self._blocks.finish()
-        self._parts.clear()
         if self.source.unit == "date":
             rows = rows._replace(arrival_s=rows.arrival_s - rows.arrival_s.min())
         self._note_oddities(rows, paths)
@@ -113,7 +114,8 @@ class Packer:
             rows, paths = Rows(*(column[order] for column in rows)), take_rows(paths, order)
         self._note_duplicates(rows, paths)
         block_count = len(paths.parent)
-        packed = join_chunks(lambda: walk(paths), np.ones(block_count, np.int32), np.zeros(len(rows.row), np.int32))
+        no_tails = np.zeros(len(rows.row), np.int32)
+        packed = join_chunks(lambda: walk(paths), block_count, np.ones(1, np.int32), no_tails)
         trace = Trace(
             name=name,
             block_tokens=self.source.block_tokens or 0,
