@@ -71,8 +71,13 @@ class Trace:
 
     def prompt_blocks(self) -> npt.NDArray[np.int64]:
         """(N,) number of prompt blocks of each request."""
-        per_run = np.concatenate([[0], np.cumsum(self.run_blocks[self.runs], dtype=np.int64)])
-        return per_run[self.run_offsets[1:]] - per_run[self.run_offsets[:-1]] + self.tail_blocks
+        blocks = self.tail_blocks.astype(np.int64)
+        for start in range(0, len(self), 1 << 16):  # some at a time: a long trace has many more runs than requests
+            offsets = self.run_offsets[start : start + (1 << 16) + 1]
+            lengths = self.run_blocks[self.runs[offsets[0] : offsets[-1]]]
+            before = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])[offsets - offsets[0]]
+            blocks[start : start + (1 << 16)] += np.diff(before)
+        return blocks
 
     def window(self, window: Window) -> Trace:
         """The requests of one window as a trace of its own; arrays are views, run ids stay the trace's."""
