@@ -107,6 +107,7 @@ def analyze(trace: Trace, options: Options, progress: Progress = silent) -> Trac
     """Measure a trace. `options.setup` must hold its model: raises CapacityError otherwise."""
     progress("growing the prefix tree", 0, 0)
     prepared = prepare(trace)
+    trace = prepared.trace
     span_s = total_span_s(trace) if trace.has_times else 0.0
     why = [reason for missing, reason in ((trace.has_times, NO_TIMES), (trace.has_blocks, NO_BLOCKS)) if not missing]
     parts = _audit(prepared, options, span_s, progress) if not why else None

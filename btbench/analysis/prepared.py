@@ -9,6 +9,7 @@ import numpy.typing as npt
 from btbench.analysis.bursts import Kinds, Spells, classify
 from btbench.analysis.groups import Groups, order_by_time
 from btbench.analysis.prefixes import PrefixTree, prefix_tree, window_numbers
+from btbench.jit import read_only
 from btbench.trace import Trace, Window
 
 
@@ -55,6 +56,8 @@ class Prepared:
 
 def prepare(trace: Trace) -> Prepared:
     """Grow the prefix tree of a trace and sort its requests."""
+    arrays = {name: read_only(value) for name, value in vars(trace).items() if isinstance(value, np.ndarray)}
+    trace = trace.with_changes(**arrays)  # one type, wherever a trace comes from: kernels compile once
     window_of = window_numbers(trace)
     return Prepared(
         trace=trace,
