@@ -11,6 +11,7 @@ from trace_files import numbered
 from btbench.runs import Packed, join_chunks, join_runs
 from btbench.sources import block_ids
 from btbench.sources.block_ids import BlockIds, Paths, take_rows, walk
+from btbench.trace import Trace
 
 rows = st.lists(st.lists(st.integers(0, 6), max_size=7), max_size=7)  # repeats in a row, empty rows, one id anywhere
 batches = st.lists(rows, min_size=1, max_size=3)
@@ -121,3 +122,17 @@ def test_runs_are_as_long_as_they_can_be(rows) -> None:
 def test_runs_do_not_depend_on_how_many_requests_come_at_once(rows, cut: int) -> None:
     for whole, parts in zip(joined(rows)[0], joined(rows, cut)[0], strict=True):
         np.testing.assert_array_equal(whole, parts)
+
+
+def test_prompt_blocks_of_more_requests_than_are_counted_at_once() -> None:
+    draws = np.random.default_rng(1)
+    counts = draws.integers(0, 3, 140_000)
+    run_blocks = draws.integers(1, 9, 50).astype(np.int32)
+    runs = draws.integers(0, 50, counts.sum()).astype(np.int32)
+    tails = draws.integers(0, 4, len(counts)).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    zeros = np.zeros(len(counts))
+    trace = Trace("t", 1, zeros, zeros, zeros, offsets, runs, run_blocks, tails, ())
+    owner = np.repeat(np.arange(len(counts)), counts)
+    expected = np.bincount(owner, run_blocks[runs], len(counts)).astype(np.int64) + tails
+    np.testing.assert_array_equal(trace.prompt_blocks(), expected)
