@@ -16,20 +16,23 @@ import pytest
 from chart_samples import BURST_AT_S, COPY_BLOCKS, write_sample
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from typer.testing import CliRunner
 
-from btbench.charts import draw, findings, style
+from btbench.charts import animation, draw, findings, style
 from btbench.charts.distribution import ttft_quantiles
 from btbench.charts.draw import draw_result, open_view
 from btbench.charts.scales import log_ticks, tick_duration, tick_size
 from btbench.charts.timeline import timeline_chart
 from btbench.charts.view import View
+from btbench.cli.app import app
 from btbench.errors import OutputError, UsageError
 from btbench.policies.registry import NAMES
 from btbench.results.files import Result
 from btbench.results.provenance import Provenance, Published
 from btbench.results.summary import Row, percentile
 
-ALL = [name for name, _ in draw.CHARTS] + ["timeline"]
+WHOLE = [name for name, _ in draw.CHARTS] + ["timeline"]
+ALL = [*WHOLE, "reduction-art", "reduction-synthetic"]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Thirty setups, and names that are hard to write."""
     setups = [f"setup_{k:02}_of_a_{'very_' * (k % 4)}long_name" for k in range(28)] + ["cost $5 and $6", "日本"]
-    policies = ("cache_aware", "btb $eager$", "btb-with-a-name-that-does-not-fit-anywhere")
+    policies = ("cache_aware", "btb-$with$-a-name-that-does-not-fit-anywhere")
     return write_sample(tmp_path_factory.mktemp("many") / "sample", setups, policies)
 
 
@@ -79,7 +82,7 @@ def made_up(reductions: dict[str, list[float]], **values: float) -> View:
         ({"btb": [11.2, 70.3]}, "btb cuts mean TTFT by 11–70% against base"),
         ({"btb": [58.4]}, "btb cuts mean TTFT by 58% against base"),
         ({"btb": [-3.0, -12.4]}, "btb lengthens mean TTFT by 3–12% against base"),
-        ({"btb": [0.3, -0.4]}, "btb leaves mean TTFT within 1% against base"),
+        ({"btb": [0.3, -0.4]}, "btb stays within 1% of the mean TTFT of base"),
         (
             {"btb": [41.0, -12.0, 20.0]},
             "btb cuts mean TTFT by up to 41% on 2 of 3 setups and lengthens it by up to 12% on 1, against base",
@@ -157,7 +160,8 @@ def test_the_same_input_gives_the_same_bytes(sample: Path, tmp_path: Path, monke
     subprocess.run([sys.executable, "-c", code, sample, tmp_path / "there"], check=True, env=env)
     here = digests(tmp_path / "here")
     assert here == digests(tmp_path / "there")
-    assert sorted(here) == sorted(f"{name}.{kind}" for name in ("reduction", "timeline") for kind in style.FORMATS)
+    names = ("reduction", "timeline", "reduction-art", "reduction-synthetic")
+    assert sorted(here) == sorted(f"{name}.{kind}" for name in names for kind in style.FORMATS)
 
 
 def test_drawing_leaves_matplotlib_as_it_was(sample: Path, tmp_path: Path) -> None:
@@ -180,7 +184,7 @@ def test_without_requests_what_the_summary_holds_is_drawn(sample: Path, tmp_path
 def test_charts_of_a_part_are_of_its_requests(sample: Path, tmp_path: Path) -> None:
     paths = draw_result(sample, part="art", out=tmp_path)
     # no copies in the steady part
-    assert sorted(path.stem for path in paths) == sorted(f"{name}-art" for name in ALL if name != "copies")
+    assert sorted(path.stem for path in paths) == sorted(f"{name}-art" for name in WHOLE if name != "copies")
     with open_view(sample, part="art") as view:
         assert timeline_chart(view).texts[1].get_text().count("window w0")
         requests = view.requests()
@@ -275,9 +279,10 @@ def contrast(a: str, b: str) -> float:
 
 @pytest.mark.parametrize("theme", style.THEMES.values(), ids=lambda theme: theme.name)
 def test_policies_differ_in_colour_and_without_it(theme: style.Theme) -> None:
-    marks = style.policy_marks([*NAMES, "mine", "yours"], theme)
-    for look in zip(*marks.values(), strict=True):
-        assert len(set(look)) == len(marks)  # colour, marker, hatch, dash
+    marks = style.policy_marks(NAMES, theme)
+    for these in (marks, style.policy_marks(["cache_aware", "mine", "btb", "yours"], theme)):
+        for look in zip(*these.values(), strict=True):
+            assert len(set(look)) == len(these)  # colour, marker, hatch, dash
     assert min(contrast(mark.colour, theme.page) for mark in marks.values()) > 1.9
     assert contrast(theme.ink, theme.page) > 7 and contrast(theme.soft, theme.page) > 4.5
 
@@ -321,3 +326,45 @@ def test_the_report_of_the_result_shows_the_charts(tmp_path: Path) -> None:
     draw_result(folder)
     assert (folder / "report.html").stat().st_size > before + 50_000
     assert json.loads((folder / "summary.json").read_text())["rows"]
+
+
+@pytest.fixture
+def plot(monkeypatch: pytest.MonkeyPatch):
+    """Runs `btbench plot` with few charts and a short film."""
+    monkeypatch.setattr(draw, "CHARTS", draw.CHARTS[:1])
+    monkeypatch.setattr(animation, "FRAMES", 6)
+    return lambda *args: CliRunner().invoke(app, ["plot", *map(str, args)])
+
+
+def test_the_command_prints_what_it_wrote(plot, sample: Path, tmp_path: Path) -> None:
+    asked = ("--charts", "svg", "--theme", "dark", "--animate", "--perfetto", tmp_path / "run.json", "--out", tmp_path)
+    done = plot(sample, *asked, "--setup", "large", "--window", "w1", "--span", "30:60")
+    assert done.exit_code == 0 and done.stderr == ""
+    written = [Path(line) for line in done.stdout.splitlines()]
+    stems = ("reduction", "timeline", "reduction-art", "reduction-synthetic")
+    names = [f"{stem}-dark.{kind}" for stem in stems for kind in ("png", "svg")]
+    assert [path.name for path in written] == [*names, "timeline-dark.gif", "run.json"]
+    assert sorted(written) == sorted(tmp_path.iterdir())
+    arrivals = [e["ts"] for e in json.loads((tmp_path / "run.json").read_text())["traceEvents"] if e["ph"] == "C"]
+    assert min(arrivals) >= 30e6 and max(arrivals) <= 60e6
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--span", "60:30"), "the smaller first"),
+        (("--span", "x"), "not a span"),
+        (("--charts", "jpg"), "Allowed: png, svg, pdf"),
+        (("--setup", "larg"), "Did you mean 'large'?"),
+        (("--part", "arts"), "Did you mean 'art'?"),
+        (("--theme", "sepia"), "light"),
+    ],
+)
+def test_a_wrong_option_is_a_few_lines_and_status_2(plot, sample: Path, tmp_path: Path, args, said: str) -> None:
+    done = plot(sample, "--out", tmp_path / "none", *args)
+    assert done.exit_code == 2 and said in done.stderr and done.stdout == ""
+
+
+def test_a_folder_without_a_result_is_an_error(plot, tmp_path: Path) -> None:
+    done = plot(tmp_path)
+    assert done.exit_code == 2 and "holds no summary.json" in done.stderr

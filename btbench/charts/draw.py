@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -27,6 +28,7 @@ from btbench.results.summary import ALL
 from btbench.scenario import Scenario, load_scenario
 
 FOLDER = "charts"  # of a result, where its charts are
+PARTS = 4  # of a trace that are drawn apart, at most
 
 CHARTS: tuple[tuple[str, Callable[[View], Figure | None]], ...] = (  # and the timeline, which is of one window
     ("reduction", reduction_chart),
@@ -51,18 +53,23 @@ def draw_result(
 ) -> list[Path]:
     """Draw all charts of the result in `folder` into `folder/charts` and renew its report, or draw them into `out`.
 
-    Returns their paths. A chart that the result has no data for is left out. `choice` is what the timeline shows.
-    Raises OutputError where there is no result, UsageError for an unknown name, theme or format.
+    They are of the whole trace, and the reductions of its parts too; or of one part. `choice` is what the timeline
+    shows. Returns their paths; a chart that the result has no data for is left out. Raises OutputError where there is
+    no result, UsageError for an unknown name, theme or format.
     """
     formats = check_formats(formats)
     paths = []
     with open_view(folder, theme, part) as view:
-        charts = [*CHARTS, ("timeline", lambda view: timeline_chart(view, choice))]
-        for k, (name, chart) in enumerate(charts):
+        charts = [(stem_of(name, part), chart, view) for name, chart in CHARTS]
+        charts.append((stem_of("timeline", part), lambda view: timeline_chart(view, choice), view))
+        if part == ALL:  # bursts and ordinary traffic apart
+            apart = view.result.distinct_parts[1 : 1 + PARTS]
+            charts += [(stem_of("reduction", p), reduction_chart, replace(view, part=p)) for p in apart]
+        for k, (stem, chart, shown) in enumerate(charts):
             progress("drawing", k, len(charts))
-            figure = chart(view)
+            figure = chart(shown)
             if figure is not None:
-                paths += save_figure(figure, out or view.folder / FOLDER, stem_of(name, part), formats, view.theme)
+                paths += save_figure(figure, out or view.folder / FOLDER, stem, formats, view.theme)
     if out is None:
         write_report(view.folder)  # which shows the charts beside it
     return paths

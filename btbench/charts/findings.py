@@ -7,6 +7,7 @@ from statistics import median
 
 from btbench.charts.view import View
 from btbench.results import numbers
+from btbench.results.summary import ALL
 
 SAME_PCT = 1.0  # what changes by less is said to be the same
 
@@ -14,7 +15,11 @@ SAME_PCT = 1.0  # what changes by less is said to be the same
 def reduction_title(view: View) -> str:
     """What the policy with the best typical reduction of mean TTFT does to it, on all setups."""
     best = best_policy(view)
-    return f"{best} {_change(_reductions(view)[best])} against {view.baseline}"
+    values = _reductions(view)[best]
+    where = "" if view.part == ALL else f"{view.part}: "
+    if max(map(abs, values)) < SAME_PCT:
+        return f"{where}{best} stays within 1% of the mean TTFT of {view.baseline}"
+    return f"{where}{best} {_change(values)} against {view.baseline}"
 
 
 def best_policy(view: View) -> str:
@@ -37,8 +42,6 @@ def _change(reductions_pct: Sequence[float]) -> str:
     """E.g. "cuts mean TTFT by 11–70%", for the reductions on one or more setups."""
     low, high = min(reductions_pct), max(reductions_pct)
     count = len(reductions_pct)
-    if max(abs(low), abs(high)) < SAME_PCT:
-        return "leaves mean TTFT within 1%"
     if low >= 0:
         return f"cuts mean TTFT by {percents(low, high)}"
     if high <= 0:

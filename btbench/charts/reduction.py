@@ -25,13 +25,15 @@ def reduction_chart(view: View) -> Figure | None:
     known = any(published.values())
     source = view.result.provenance.published_source
     note = f"Ticks: published{f' ({source})' if source else ''}." if known else ""
+    if any(float(view.rows[key][f"{name}_reduction_pct"] or 0) < 0 for key in keys for name in _STATISTICS):
+        note = f"Negative: more. {note}".strip()
     titles = [f"Reduction of {name} TTFT" for name in _STATISTICS]
     lines = line_chart(view, keys, titles, reduction_title(view), note)
     for panel, name in zip(lines.panels, _STATISTICS, strict=True):
         values = {key: float(view.rows[key][f"{name}_reduction_pct"] or 0.0) for key in keys}
         draw_percents(view, panel, lines, values)
         _draw_ticks(view, panel, lines, published[name])
-        panel.set_xlabel(f"% less than {shorten(view.baseline)} (negative: more)")
+        panel.set_xlabel(f"% less than {shorten(view.baseline, 24)}")
     return lines.figure
 
 
