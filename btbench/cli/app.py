@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from btbench import __version__
-from btbench.cli import analyze_trace, check, compare, costs, fetch, generate, list_command, plot, replay, traces
+from btbench.cli import analyze_trace, check, compare, costs, fetch, generate, list_command, plot, replay, sweep, traces
 from btbench.cli.console import print_error, stderr
 from btbench.cli.options import DEBUG
 from btbench.errors import BtbenchError
@@ -19,6 +19,7 @@ from btbench.errors import BtbenchError
 COMMANDS = (
     ("replay", replay.replay),
     ("analyze-trace", analyze_trace.analyze_trace),
+    ("sweep", sweep.sweep),
     ("compare", compare.compare),
     ("plot", plot.plot),
     ("list", list_command.list_names),

@@ -112,7 +112,6 @@ def _replay(
     progress: "Progress",
 ) -> tuple["Result", str]:
     """The result, which is in its folder now, and a line on how long it took."""
-    from btbench import jit
     from btbench.engine import replay_grid
     from btbench.results.provenance import Published
     from btbench.results.writer import write_result
@@ -120,11 +119,9 @@ def _replay(
 
     for text in asked.notes:
         tell(text)
-    if not jit.is_compiled():
-        tell("the first replay on this machine compiles the engine, once; that takes up to a minute")
-        progress("compiling the engine, once on this machine", 0, 0)
+    announce_compiling(tell, progress)
     trace = open_trace(asked.trace, asked.folder, seed=asked.seed, progress=progress)
-    for text in _oddities(trace):
+    for text in oddities(trace):
         tell(text)
     started = time.perf_counter()
     with write_result(folder, trace, asked.baseline, force) as writer:
@@ -153,7 +150,16 @@ def _replay(
     return result, line
 
 
-def _oddities(trace: "Trace") -> list[str]:
+def announce_compiling(tell: Callable[[str], None], progress: "Progress") -> None:
+    """Say why the first replay takes its time, where this is one."""
+    from btbench import jit
+
+    if not jit.is_compiled():
+        tell("the first replay on this machine compiles the engine, once; that takes up to a minute")
+        progress("compiling the engine, once on this machine", 0, 0)
+
+
+def oddities(trace: "Trace") -> list[str]:
     """What the trace holds that a reader should know of."""
     odd = [
         f"{odd.kind}: {odd.count:,} row{'s'[: odd.count != 1]}, first row {odd.first_row:,}; {odd.handling}"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from btbench.cluster.setup import Setup
 from btbench.engine.run import TIERS, Run
-from btbench.errors import PolicyError
+from btbench.errors import PolicyError, UsageError, nearest
 from btbench.policies.registry import Policy
 from btbench.results.metrics import METRICS
 from btbench.results.requests import Requests, pool_requests
@@ -49,6 +49,12 @@ class Row:
 def part_names(trace: Trace) -> list[str]:
     """`all`, then the labels of the windows in order of first appearance."""
     return list(dict.fromkeys([ALL, *(window.label for window in trace.windows if window.label)]))
+
+
+def check_part(trace: Trace, part: str) -> None:
+    """Raise UsageError where the trace has no such part."""
+    if part not in part_names(trace):
+        raise UsageError(f"--part {part}: {trace.name} has no such part", nearest(part, part_names(trace)))
 
 
 def percentile(values: npt.NDArray[np.float64], *shares: float) -> list[float]:

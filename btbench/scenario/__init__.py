@@ -4,7 +4,17 @@ text -> `tables` (shape, types, ranges) -> `resolve` (names that refer to one an
 writes itself as a file again.
 """
 
-from btbench.scenario.load import Overrides, load_scenario, scenario_files
+from btbench.scenario.load import Overrides, load_scenario, load_variants, scenario_files
+from btbench.scenario.settings import Setting, parse_setting
 from btbench.scenario.value import PublishedRow, Scenario
 
-__all__ = ["Overrides", "PublishedRow", "Scenario", "load_scenario", "scenario_files"]
+__all__ = [
+    "Overrides",
+    "PublishedRow",
+    "Scenario",
+    "Setting",
+    "load_scenario",
+    "load_variants",
+    "parse_setting",
+    "scenario_files",
+]

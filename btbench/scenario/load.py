@@ -2,8 +2,9 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,9 @@ from btbench.scenario.lines import KeyPath
 from btbench.scenario.policies import check_policies, resolve_policies
 from btbench.scenario.problems import Problem, as_error, explain
 from btbench.scenario.resolve import check_references, resolve
+from btbench.scenario.settings import Setting, check_differences, with_value
 from btbench.scenario.tables import ScenarioTable
+from btbench.scenario.toml import format_value
 from btbench.scenario.value import Scenario
 from btbench.trace_spec import TraceSpec
 
@@ -46,10 +49,37 @@ def scenario_files() -> dict[str, Path]:
 
 def load_scenario(name_or_path: str | Path, overrides: Overrides | None = None) -> Scenario:
     """A built-in scenario by name, or a file. Raises ScenarioError, and UsageError where an override names nothing."""
-    path = scenario_files().get(str(name_or_path)) or Path(name_or_path)
+    path = _find(name_or_path)
     table = parse(_read(path), str(path))
     scenario = resolve(table, path)
     return scenario if overrides is None else _override(scenario, overrides, resolve_policies(table.policy))
+
+
+def load_variants(
+    name_or_path: str | Path, settings: Sequence[Setting], overrides: Overrides
+) -> list[tuple[tuple[Any, ...], Scenario]]:
+    """The scenario with every combination of the values of some of its keys, the last key changing fastest.
+
+    Raises ScenarioError, and UsageError where a key is given twice, or makes no difference to what is asked.
+    """
+    path = _find(name_or_path)
+    text = _read(path)
+    parse(text, str(path))
+    for i, setting in enumerate(settings):
+        if setting.path in [other.path for other in settings[:i]]:
+            raise UsageError(f"--set {setting.key}: given twice", "List all its values in one --set.")
+    variants = []
+    for values in product(*(setting.values for setting in settings)):
+        data = tomllib.loads(text)
+        for setting, value in zip(settings, values, strict=True):
+            data = with_value(data, setting, value)
+        table, problems = check(data)
+        if table is None:
+            told = " ".join(f"--set {s.key}={format_value(v)}" for s, v in zip(settings, values, strict=True))
+            raise ScenarioError(f"{told}: {problems[0]}", problems[0].hint or None)
+        variants.append((values, _override(resolve(table, path), overrides, resolve_policies(table.policy))))
+    check_differences(settings, variants)
+    return variants
 
 
 def parse(text: str, file: str) -> ScenarioTable:
@@ -58,6 +88,14 @@ def parse(text: str, file: str) -> ScenarioTable:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}, {_syntax_error(str(error), text)}") from None
+    table, problems = check(data)
+    if table is None:
+        raise as_error(problems, file, text)
+    return table
+
+
+def check(data: dict[str, Any]) -> tuple[ScenarioTable | None, list[Problem]]:
+    """The tables of a scenario file, checked; None where there are problems."""
     problems = list(_too_large(data))
     try:
         table = ScenarioTable.model_validate(data)
@@ -66,9 +104,11 @@ def parse(text: str, file: str) -> ScenarioTable:
     if isinstance(data.get("policy"), dict):
         problems += check_policies(data["policy"])
     problems = problems or check_references(table)
-    if problems:
-        raise as_error(problems, file, text)
-    return table
+    return None if problems else table, problems
+
+
+def _find(name_or_path: str | Path) -> Path:
+    return scenario_files().get(str(name_or_path)) or Path(name_or_path)
 
 
 def _read(path: Path) -> str:

@@ -14,7 +14,7 @@ from btbench.scenario.problems import Problem, explain
 from btbench.trace_spec import Count, Strict
 
 _KINDS = {kind.name: kind for kind in KINDS}
-_RIVALS = {"prefix_blocks": "prefix_tokens", "prefix_tokens": "prefix_blocks"}  # two ways to say btb's Y
+RIVALS = {"prefix_blocks": "prefix_tokens", "prefix_tokens": "prefix_blocks"}  # two ways to say btb's Y
 
 
 @cache
@@ -54,7 +54,7 @@ def check_policies(tables: dict[str, Any]) -> list[Problem]:
 
 
 def _check_keys(path: tuple[str, str], table: dict[str, Any], allowed: type[Strict]) -> list[Problem]:
-    if allowed.model_fields.keys() & table.keys() >= _RIVALS.keys():
+    if allowed.model_fields.keys() & table.keys() >= RIVALS.keys():
         text = ": the prefix is given twice"
         return [Problem((*path, "prefix_tokens"), text, "Keep one of prefix_blocks and prefix_tokens.")]
     try:
@@ -80,7 +80,7 @@ def _policy(name: str, kind: Kind, tables: dict[str, dict[str, Any]]) -> Policy:
     own = _values(kind, tables.get(kind.name, {}))
     if name != kind.name:
         for key, value in _values(kind, tables[name]).items():
-            own.pop(_RIVALS.get(key, key), None)
+            own.pop(RIVALS.get(key, key), None)
             own[key] = value
     prefix_tokens = own.pop("prefix_tokens", None)
     parameters = _with(Parameters(), kind.name, own)

@@ -23,6 +23,9 @@ class Problem:
     text: str  # follows the key, e.g. " = 0 is not allowed"
     hint: str = ""
 
+    def __str__(self) -> str:
+        return f"{_dotted(self.path)}{self.text}"
+
 
 def as_error(problems: Sequence[Problem], file: str, text: str) -> ScenarioError:
     """All problems of a file as one error, in the order of their lines."""
@@ -32,7 +35,7 @@ def as_error(problems: Sequence[Problem], file: str, text: str) -> ScenarioError
         return next((lines[problem.path[:n]] for n in range(len(problem.path), 0, -1) if problem.path[:n] in lines), 1)
 
     ordered = sorted(problems, key=line)
-    told = [f"line {line(problem)}: {_dotted(problem.path)}{problem.text}" for problem in ordered]
+    told = [f"line {line(problem)}: {problem}" for problem in ordered]
     if len(told) == 1:
         return ScenarioError(f"{file}, {told[0]}", ordered[0].hint or None)
     shown = [f"{text}. {problem.hint}".strip() for text, problem in zip(told, ordered, strict=True)][:_SHOWN]
