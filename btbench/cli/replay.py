@@ -119,10 +119,10 @@ def _replay(
 
     for text in asked.notes:
         tell(text)
-    announce_compiling(tell, progress)
     trace = open_trace(asked.trace, asked.folder, seed=asked.seed, progress=progress)
     for text in oddities(trace):
         tell(text)
+    announce_compiling(tell, progress)
     started = time.perf_counter()
     with write_result(folder, trace, asked.baseline, force) as writer:
         for setup, policy, runs in replay_grid(
