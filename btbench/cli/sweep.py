@@ -32,7 +32,9 @@ Variants = list[tuple[tuple[Any, ...], "Scenario"]]
 
 
 def sweep(
-    scenario: Annotated[str, typer.Argument(help="A built-in scenario (`btbench list scenarios`) or a TOML file.")],
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO", help="A built-in scenario (`btbench list scenarios`) or a TOML file.")
+    ],
     settings: Annotated[
         list[str], typer.Option("--set", metavar="KEY=V1,V2,…", help="Values of a key of the scenario. Repeatable.")
     ],

@@ -107,11 +107,10 @@ def pool_requests(trace: Trace, windows: Sequence[Window], runs: Sequence[Run]) 
     for window, size, run in zip(windows, sizes, runs, strict=True):
         if len(run.served.start_s) != size:
             raise ValueError(f"window {window.name!r} has {size} requests, its run {len(run.served.start_s)}")
-    is_served = [run.served.replica >= 0 for run in runs]
-    count = sum(sizes)
+    served = [_served(run) for run in runs]
 
     def join(columns: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        return np.concatenate([column[kept] for column, kept in zip(columns, is_served, strict=True)])
+        return np.concatenate([column[kept] for column, kept in zip(columns, served, strict=True)])
 
     def of_trace(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return join(column[window.start : window.stop] for window in windows)
@@ -126,8 +125,14 @@ def pool_requests(trace: Trace, windows: Sequence[Window], runs: Sequence[Run]) 
         output_tokens=of_trace(trace.output_tokens),
         floor_ttft_s=join(run.floor_ttft_s for run in runs),
         served=Served._make(map(join, zip(*(run.served for run in runs), strict=True))),
-        rejected=count - len(arrival_s),
+        rejected=sum(sizes) - len(arrival_s),
     )
+
+
+def _served(run: Run) -> slice | npt.NDArray[np.bool_]:
+    """Which requests were served: all of them, as a rule, so that nothing need be picked out."""
+    served = run.served.replica >= 0
+    return slice(None) if served.all() else served
 
 
 def request_frames(setup: str, policy: str, requests: Requests, rows: int = CHUNK_ROWS) -> Iterator[pl.DataFrame]:
