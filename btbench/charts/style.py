@@ -151,6 +151,7 @@ def _settings(theme: Theme) -> dict[str, Any]:
         "axes.titlecolor": theme.ink,
         "axes.titlesize": 10,
         "axes.titlelocation": "left",
+        "axes.titley": 1.0,  # fixed: finding it out takes a tenth of the time to draw
         "axes.titleweight": "bold",
         "axes.labelsize": 9.5,
         "axes.spines.top": False,

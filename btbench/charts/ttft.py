@@ -48,17 +48,18 @@ def draw_marks(
     panel.set_xscale("log")
     fit(panel, low, high, after_in=text_width_in(texts.values(), lines.size) + 0.2)
     log_axis(panel, "x", *panel.get_xlim(), tick, ticks=5)
-    for key, value in upright.items():
-        y = lines.places[key]
-        panel.plot([value, value], [y - 0.42, y + 0.42], color=view.theme.ink, linewidth=1.6)
-    for key, value in values.items():
-        y, mark = lines.places[key], view.marks[key[1]]
-        shown = value if value > 0 else low
-        panel.plot([low, shown], [y, y], color=view.theme.soft, linewidth=0.8, linestyle=(0, (1, 3)))
+    ys = [lines.places[key] for key in values]
+    shown = {key: value if value > 0 else low for key, value in values.items()}
+    panel.hlines(ys, low, list(shown.values()), colors=view.theme.soft, linewidth=0.8, linestyle=(0, (1, 3)))
+    at = [lines.places[key] for key in upright]
+    panel.vlines(list(upright.values()), [y - 0.42 for y in at], [y + 0.42 for y in at], view.theme.ink, linewidth=1.6)
+    for policy, mark in view.marks.items():
+        keys = [key for key in values if key[1] == policy]
         panel.plot(
-            [shown], [y], marker=mark.marker, color=mark.colour, markersize=7.5, linewidth=0, clip_on=False,
-            markeredgecolor=view.theme.page, markeredgewidth=0.6,
+            [shown[key] for key in keys], [lines.places[key] for key in keys], marker=mark.marker, color=mark.colour,
+            markersize=7.5, linewidth=0, clip_on=False, markeredgecolor=view.theme.page, markeredgewidth=0.6,
         )  # fmt: skip
+    for key, y in zip(values, ys, strict=True):
         panel.annotate(
-            texts[key], (shown, y), (7, 0), textcoords="offset points", va="center_baseline", size=lines.size
+            texts[key], (shown[key], y), (7, 0), textcoords="offset points", va="center_baseline", size=lines.size
         )
