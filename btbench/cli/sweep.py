@@ -105,7 +105,6 @@ def _replay(
     from btbench.results.sweep import point_label
     from btbench.sources import open_trace
 
-    announce_compiling(tell, progress)
     of_trace: dict[tuple[Any, int], list[int]] = {}
     for k, (_, variant) in enumerate(variants):
         draws = 0 if variant.trace.source == "generated" else variant.seed  # the generator has a seed of its own
@@ -121,6 +120,8 @@ def _replay(
                 told.append(text)
                 tell(text)
         check_part(trace, part)
+        if not done:
+            announce_compiling(tell, progress)
         points = [
             (point_label([setting.key for setting in asked], at), one) for at, one in map(variants.__getitem__, places)
         ]

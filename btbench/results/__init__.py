@@ -13,5 +13,8 @@ Showing it: `console.print(render_table(result, console.width))`, `markdown_tabl
 input; the files of the result hold the engine's speed too).
 
 Reading it back: `load_result(folder)`; the requests are in `folder / "requests.parquet"`.
-Before any work: `check_output(folder, force)`.
+Before any work: `check_output(folder, force)`. Other folders are written whole by `folder.whole_folder`.
+
+Several replays of a scenario with other values at some keys: `sweep.Sweep`, and its `sweep_sheet`, `sweep_json`,
+`sweep_csv`. Two results side by side: `compare.compare_results`.
 """

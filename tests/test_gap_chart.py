@@ -1,0 +1,42 @@
+"""The chart of the gap to the floor: what its title says, and where there is nothing to draw."""
+
+import pytest
+
+from btbench.charts.gap import gap_chart
+from btbench.charts.style import themed
+from btbench.charts.view import View
+from btbench.results.files import Result
+from btbench.results.provenance import Provenance
+from btbench.results.summary import Row
+
+
+def draw(closed):
+    """The chart of policies and their shares on setups s0, s1, …"""
+    rows = tuple(
+        Row(f"s{k}", policy, "all", {"requests": 9, "gap_closed_pct": share})
+        for policy, shares in {"base": [None] * 2, **closed}.items()
+        for k, share in enumerate(shares)
+    )
+    with themed() as theme:
+        return gap_chart(View(Result(rows, Provenance(baseline="base"), name="sample"), theme))
+
+
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [
+        ({"a": [10.0, 92.4], "b": [20.0, 30.0]}, "a closes 10–92% of the gap between base and the floor"),
+        ({"a": [65.0]}, "a closes 65% of the gap between base and the floor"),
+        ({"a": [-5.0, 40.0]}, "a closes up to 40% of the gap between base and the floor, on 1 of 2 setups"),
+        ({"a": [-5.0, -600.0]}, "No policy closes any of the gap between base and the floor"),
+    ],
+)
+def test_the_title_is_the_finding(closed, said):
+    figure = draw(closed)
+    assert figure.texts[0].get_text().replace("\n", " ") == said
+    (panel,) = figure.axes
+    drawn = {text.get_text() for text in panel.texts}
+    assert drawn == {f"{v:.1f}%" if v > -100 else f"◂ {v:,.0f}%" for shares in closed.values() for v in shares}
+
+
+def test_without_a_floor_or_a_gap_there_is_no_chart():
+    assert draw({"a": [None, None]}) is None
