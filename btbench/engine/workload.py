@@ -119,25 +119,30 @@ def _cut_prefixes(
     Returns symbols, offsets, blocks of each symbol, and which symbols end a prefix. A run of an honest trace is cut at
     one place at most; one whose ids do not stand for whole prefixes may be cut at several.
     """
-    cut_run, cut_blocks = _locate_prefix_ends(trace.run_offsets, trace.runs, trace.run_blocks, prefix_blocks)
-    found = cut_run >= 0
-    ends = np.unique(np.stack([cut_run[found], cut_blocks[found]], axis=1), axis=0)
-    inner = ends[ends[:, 1] < trace.run_blocks[ends[:, 0]]]
-    pieces = np.ones(len(trace.run_blocks), np.int64)
-    np.add.at(pieces, inner[:, 0], 1)
+    used, runs = _dense_runs(trace)
+    run_blocks = trace.run_blocks[used].astype(np.int64)
+    cut_run, cut_blocks = _locate_prefix_ends(trace.run_offsets, read_only(runs), read_only(run_blocks), prefix_blocks)
+    # a place in a run is one number, run × 2^32 + blocks before it, so that places sort by run, then by depth
+    prefix_ends = np.unique((cut_run << 32 | cut_blocks)[cut_run >= 0])
+    ends = np.union1d(prefix_ends, np.arange(len(run_blocks)) << 32 | run_blocks)
+    run_of_end, end = ends >> 32, ends & 0xFFFFFFFF
+    pieces = np.bincount(run_of_end, minlength=len(run_blocks))
     first_piece = np.cumsum(pieces) - pieces
-    # every run's piece ends: the inner cuts, in order, then its own end
-    run_of_end = np.concatenate([inner[:, 0], np.arange(len(trace.run_blocks))])
-    end = np.concatenate([inner[:, 1], trace.run_blocks.astype(np.int64)])
-    order = np.lexsort((end, run_of_end))
-    run_of_end, end = run_of_end[order], end[order]
     start = np.where(np.arange(len(end)) == first_piece[run_of_end], 0, np.roll(end, 1))
-    ends_prefix = np.isin(run_of_end * 2**32 + end, ends[:, 0] * 2**32 + ends[:, 1])
 
-    per_place = pieces[trace.runs]
+    per_place = pieces[runs]
     places = np.concatenate([[0], np.cumsum(per_place)])
-    symbols = np.repeat(first_piece[trace.runs] - places[:-1], per_place) + np.arange(places[-1])
+    symbols = np.repeat(first_piece[runs] - places[:-1], per_place) + np.arange(places[-1])
+    ends_prefix = np.isin(ends, prefix_ends, assume_unique=True)
     return symbols.astype(np.int32), places[trace.run_offsets], (end - start).astype(np.int32), ends_prefix
+
+
+def _dense_runs(trace: Trace) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """(the runs of the whole trace that this window holds, its list of runs as indices into them)."""
+    if len(trace.run_blocks) <= 2 * len(trace.runs):
+        return np.arange(len(trace.run_blocks), dtype=np.int32), trace.runs
+    used, runs = np.unique(trace.runs, return_inverse=True)
+    return used, runs.astype(np.int32)
 
 
 def build_workload(trace: Trace, btb: BtbParameters) -> Workload:

@@ -1,7 +1,8 @@
 """What a policy sees of the cluster and of the requests, and the little it may write.
 
-All arrays of `ClusterView` are read-only: a kernel that writes to them does not compile. The true output length is not
-among them, since no router knows it. A policy asks for a copy through `CopyOrders`; the engine charges the links.
+All arrays of `ClusterView` are read-only. A kernel that writes to a plain one does not compile; Numba does not look
+inside records, so the tests also run every built-in policy interpreted, where NumPy refuses. The true output length is
+not among them, since no router knows it. A policy asks for a copy through `CopyOrders`; the engine charges the links.
 """
 
 from typing import Any, NamedTuple
