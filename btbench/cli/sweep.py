@@ -85,7 +85,7 @@ def sweep(
     swept = _collect(asked, variants, rows)
     if out is not None:
         drawn = _write(out, swept, load_scenario(scenario, overrides), metrics, part, force)
-        if not drawn:
+        if len(asked) > 2:
             tell("charts are drawn of one key or two")
         if not quiet:
             say(f"{len(swept.points):,} points and {drawn} charts in {out}")
@@ -105,6 +105,8 @@ def _replay(
     from btbench.results.sweep import point_label
     from btbench.sources import open_trace
 
+    keys = [setting.key for setting in asked]
+    points = [(point_label(keys, at), variant) for at, variant in variants]
     of_trace: dict[tuple[Any, int], list[int]] = {}
     for k, (_, variant) in enumerate(variants):
         draws = 0 if variant.trace.source == "generated" else variant.seed  # the generator has a seed of its own
@@ -122,13 +124,11 @@ def _replay(
         check_part(trace, part)
         if not done:
             announce_compiling(tell, progress)
-        points = [
-            (point_label([setting.key for setting in asked], at), one) for at, one in map(variants.__getitem__, places)
-        ]
-        for k, found in zip(places, _replay_points(trace, points, jobs), strict=True):
+        for k, found in zip(places, _replay_points(trace, [points[k] for k in places], jobs), strict=True):
             rows[k] = found
             done += 1
             progress("replaying", done, len(variants))
+        del trace  # before the next is opened
     return rows
 
 
