@@ -27,6 +27,7 @@ from btbench.charts.view import View
 from btbench.cli.app import app
 from btbench.errors import OutputError, UsageError
 from btbench.policies.registry import NAMES
+from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.provenance import Provenance, Published
 from btbench.results.summary import Row, percentile
@@ -368,3 +369,19 @@ def test_a_wrong_option_is_a_few_lines_and_status_2(plot, sample: Path, tmp_path
 def test_a_folder_without_a_result_is_an_error(plot, tmp_path: Path) -> None:
     done = plot(tmp_path)
     assert done.exit_code == 2 and "holds no summary.json" in done.stderr
+
+
+def test_few_requests_and_no_waiting_are_drawn_too(tmp_path: Path) -> None:
+    folder = write_sample(tmp_path / "sample", ["one"], ["cache_aware", "btb"])
+    few = pl.read_parquet(folder / "requests.parquet").filter(pl.col("request") < 2)
+    nothing = few.with_columns(ttft_s=0.0, reuse_s=0.0, prefill_s=0.0, start_s="arrival_s", finish_s="arrival_s")
+    nothing.write_parquet(folder / "requests.parquet")
+    for name, figure in figures(folder).items():
+        assert misplaced(figure) == ([], []), name
+
+
+def test_one_policy_is_told_in_numbers(tmp_path: Path) -> None:
+    with open_view(write_sample(tmp_path / "sample", ["one"], ["btb"], "btb")) as view:
+        title = findings.lowest_title(view, "mean_ttft_s", "mean TTFT")
+        assert title == f"Under btb, mean TTFT is {numbers.duration(view.rows['one', 'btb']['mean_ttft_s'])}"
+        assert draw.reduction_chart(view) is None

@@ -21,7 +21,7 @@ COLUMNS = 3
 NAMED = 6  # policies in a line of the legend
 PANEL_IN, GAP_IN, LEGEND_IN = 2.1, 0.75, 0.22
 POINTS = 160  # of a curve
-FINEST = 3.3  # nines shown: up to 99.95%
+COARSEST, FINEST = 2.1, 3.3  # nines shown: up to 99.2%, or up to 99.95% where there are so many requests
 MARKED = (0.50, 0.95, 0.99)
 TICKS = {0.50: "p50", 0.90: "p90", 0.95: "p95", 0.99: "p99", 0.999: "p99.9"}
 
@@ -46,7 +46,7 @@ def distribution_chart(view: View) -> Figure | None:
         top=top - (top - bottom) * legend_in / body_in, hspace=GAP_IN / PANEL_IN, wspace=0.12 if columns > 1 else None
     )
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    nines = np.linspace(0, min(FINEST, log10(max(2, _count(view)))), POINTS)
+    nines = np.linspace(0, min(FINEST, max(COARSEST, log10(_count(view)))), POINTS)
     for panel, setup in zip(panels, setups, strict=False):
         _draw_panel(view, panel, setup, requests, nines)
     for panel in panels[len(setups) :]:

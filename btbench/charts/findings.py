@@ -81,7 +81,9 @@ def lowest_title(view: View, metric: str, words: str) -> str:
     most = max(wins.values())
     best = [policy for policy, count in wins.items() if count == most]
     if len(wins) == 1:
-        return f"{words[0].upper()}{words[1:]} under {best[0]}"
+        told_s = sorted(float(row[metric] or 0) for row in view.rows.values())
+        told = dict.fromkeys(map(numbers.duration, (told_s[0], told_s[-1])))
+        return f"Under {best[0]}, {words} is {' to '.join(told)}"
     if len(best) == len(wins):
         return f"All policies have the same {words}" if most == len(setups) else f"No policy stands out in {words}"
     return f"{names(best)} {'has' if len(best) == 1 else 'have'} the lowest {words}{_on(most, len(setups), len(best))}"

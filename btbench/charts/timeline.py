@@ -11,8 +11,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Colormap, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from btbench.charts.findings import best_policy
+from btbench.charts.scales import tick_count
 from btbench.charts.style import fixed_figure, shorten, text_width_in
 from btbench.charts.view import View
 from btbench.charts.window import WHOLE, Array, Choice, Copied, WindowView, burst_starts, per_replica, read_window
@@ -31,7 +33,7 @@ def timeline_chart(view: View, choice: Choice = WHOLE) -> Figure | None:
     edges, levels = _levels(shown)
     first, last = shown.span_s
     bursts = [start for start in burst_starts(shown.arrival_s) if first <= start <= last]
-    figure, axes = _panels(view, shown, _title(view, levels))
+    figure, axes = _panels(view, shown, _title(view, levels), _note(shown, bursts))
     _draw_arrivals(view, axes[0], shown, bursts)
     norm = PowerNorm(0.5, 0, max(1.0, *(float(level.max()) for level in levels.values())))
     colours = heat_colours(view)
@@ -42,7 +44,7 @@ def timeline_chart(view: View, choice: Choice = WHOLE) -> Figure | None:
         )  # fmt: skip
         for start in bursts:
             panel.axvline(start, color=view.theme.soft, linewidth=0.7, linestyle=(0, (1, 2)))
-        _draw_copies(view, panel, policy, shown.policies[policy].copied)
+        _draw_copies(view, panel, shown.policies[policy].copied)
         panel.set_title(_panel_title(shown, policy), size=9.5)
         _name_replicas(panel, shown, panel is axes[-1])
     axes[-1].set_xlim(shown.span_s)
@@ -58,23 +60,26 @@ def heat_colours(view: View) -> Colormap:
     return matplotlib.colors.ListedColormap([matplotlib.colors.to_rgba(view.theme.page), *steps])
 
 
-def _panels(view: View, shown: WindowView, title: str) -> tuple[Figure, list[Axes]]:
+def _note(shown: WindowView, bursts: list[float]) -> str:
+    """What is seen, as far as it is there."""
+    copies = any(len(replayed.copied.source) for replayed in shown.policies.values())
+    said = [
+        f"{shown.setup}, window {shown.window}. Colour: the most requests queued or running on the replica at once.",
+        "Arrows: copies, from holder to target (hollow: never used)." if copies else "",
+        "Dotted: arrivals jump." if bursts else "",
+    ]
+    return " ".join(filter(None, said))
+
+
+def _panels(view: View, shown: WindowView, title: str, note: str) -> tuple[Figure, list[Axes]]:
     """A low panel for the arrivals, and one for each policy."""
     panel_in = min(max(0.24 * len(shown.replicas), 0.8), 2.4)
     count = len(shown.policies)
     body_in = ARRIVALS_IN + count * (panel_in + GAP_IN)
-    note = (
-        f"{shown.setup}, window {shown.window}. Colour: the most requests queued or running on the replica at once. "
-        "Arrows: copies, from holder to target. Dotted: arrivals jump."
-    )
     left_in = 0.45 + text_width_in([shorten(name, 14) for name in shown.replicas], 9)
     figure = fixed_figure(body_in, title, f"{view.subtitle}. {note}", left_in, 0.95, above_in=0.16)
-    grid = figure.add_gridspec(
-        count + 1,
-        1,
-        height_ratios=[ARRIVALS_IN, *[panel_in] * count],
-        hspace=GAP_IN * (count + 1) / (body_in - count * GAP_IN),
-    )
+    heights, gap = [ARRIVALS_IN, *[panel_in] * count], GAP_IN * (count + 1) / (body_in - count * GAP_IN)
+    grid = figure.add_gridspec(count + 1, 1, height_ratios=heights, hspace=gap)
     first = figure.add_subplot(grid[0])
     return figure, [first, *(figure.add_subplot(grid[k + 1], sharex=first) for k in range(count))]
 
@@ -86,12 +91,12 @@ def _draw_arrivals(view: View, panel: Axes, shown: WindowView, bursts: list[floa
     panel.stairs(rate, edges, fill=True, color=view.theme.soft)
     panel.plot(bursts, [top * 1.18] * len(bursts), "v", color=view.theme.ink, markersize=5, clip_on=False)
     panel.set_ylim(0, top * 1.02)
-    panel.set_yticks([0, float(f"{top:.1g}")])
+    panel.set_yticks([0, float(f"{top:.1g}")], ["0", tick_count(float(f"{top:.1g}"))])
     panel.set_ylabel("arrivals/s", size=8.5)
     panel.tick_params(labelbottom=False, length=0)
 
 
-def _draw_copies(view: View, panel: Axes, policy: str, copied: Copied) -> None:
+def _draw_copies(view: View, panel: Axes, copied: Copied) -> None:
     """From holder at the start to target at the end; hollow where no later request found it."""
     if not len(copied.source):
         return
@@ -128,7 +133,7 @@ def _add_scale(figure: Figure, axes: list[Axes], colours: ScalarMappable) -> Non
     top, bottom = axes[1].get_position(), axes[-1].get_position()
     height = min(top.y1 - bottom.y0, 2.2 / figure.get_figheight())
     scale = figure.add_axes((top.x1 + 0.012, top.y1 - height, 0.012, height))
-    figure.colorbar(colours, cax=scale).outline.set_visible(False)
+    figure.colorbar(colours, cax=scale, ticks=MaxNLocator(7, integer=True)).outline.set_visible(False)
     scale.tick_params(labelsize=8, length=2)
     scale.set_ylabel("requests on the replica", size=8.5)
 

@@ -70,6 +70,8 @@ def _prefill_title(view: View, spent: dict[Key, float], avoided: dict[Key, float
     if not less:
         return title
     low, high = min(less), max(less)
+    if max(abs(low), abs(high)) < 0.05:
+        return f"{title} and spends as much on it as {view.baseline}"
     if low >= -0.05:
         return f"{title} and spends {percents(max(low, 0.0), high)} less on it than {view.baseline}"
     if high <= 0.05:
