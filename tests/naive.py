@@ -253,6 +253,10 @@ class Policy:
     def __init__(self, parameters, seed):
         self.parameters = parameters
         self.random = Random(seed)
+        self.copies = []  # all that were ever started, in that order
+
+    def land(self, t, replicas):
+        """What was under way and is there by now enters the caches."""
 
     def pick(self, replicas, key):
         """A replica with the smallest key, drawn uniformly."""
@@ -316,16 +320,22 @@ class Btb(Policy):
         self.fallback = POLICIES[parameters.btb.fallback](parameters, seed)
         self.fallback.random = self.random  # btb's own draws
         self.arrivals_s = {}  # by key
-        self.copies = []  # all that were ever started, in that order
 
-    def choose(self, index, request, replicas):
-        """The replica for this request."""
-        t, rule = request.arrival_s, self.parameters.btb
+    def land(self, t, replicas):
+        """Copies that are ready enter the caches."""
         for copy in self.copies:
             if not copy.landed and copy.ready_s <= t + 1e-12:
                 replicas[copy.target].cache.insert(copy.key)
                 replicas[copy.target].landed.append(copy)
                 copy.landed = True
+
+    def is_awaited(self, copy):
+        """Whether a copy is still under way, as far as the router knows."""
+        return not copy.landed
+
+    def choose(self, index, request, replicas):
+        """The replica for this request."""
+        t, rule = request.arrival_s, self.parameters.btb
         if len(request.blocks) < rule.prefix_blocks:
             return self.fallback.choose(index, request, replicas)
         key = request.blocks[: rule.prefix_blocks]
@@ -341,7 +351,7 @@ class Btb(Policy):
 
     def spread(self, index, t, key, holders, replicas):
         """Start copies of a prefix until enough replicas hold it or wait for it."""
-        waiting = [copy.target for copy in self.copies if copy.key == key and not copy.landed]
+        waiting = [copy.target for copy in self.copies if copy.key == key and self.is_awaited(copy)]
         need = self.parameters.btb.copies - len(holders) - len(waiting)
         others = [r for r in replicas if r not in holders and r.index not in waiting]
         for replica in sorted(others, key=lambda replica: replica.load)[: max(0, need)]:
@@ -372,17 +382,22 @@ class Replay:
 
 def replay(requests, block_tokens, setup, options, policy_name, parameters, seed=42):
     """Replay one window. Raises CapacityError where the model or a request does not fit."""
+    return serve(requests, block_tokens, setup, options, POLICIES[policy_name](parameters, seed))
+
+
+def serve(requests, block_tokens, setup, options, policy):
+    """Replay one window under a policy object."""
     disk = set() if options.disk_cache else None
     costs = [Costs(setup.model, replica, options, block_tokens) for replica in setup.replicas]
     replicas = [Replica(index, cost, options.max_batch, disk) for index, cost in enumerate(costs)]
-    policy = POLICIES[policy_name](parameters, seed)
     served = []
     for index, request in enumerate(sorted(requests, key=lambda request: request.arrival_s)):
         for replica in replicas:
             replica.advance(request.arrival_s)
+        policy.land(request.arrival_s, replicas)
         chosen = policy.choose(index, request, replicas)
         served.append(Served(request, chosen.index))
         chosen.queue.append(served[-1])
     for replica in replicas:
         replica.advance()
-    return Replay(served, getattr(policy, "copies", []), replicas)
+    return Replay(served, policy.copies, replicas)

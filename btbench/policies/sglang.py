@@ -8,14 +8,16 @@ least loaded. The prompt is then inserted for the chosen replica. Every `evictio
 above `max_tree_tokens` lose their least recently used leaves.
 
 The real tree is over characters, so a walk often enters a child of the shared prefix by one matching character and
-takes *that* child's owner; with blocks this never happens. `sub_block_match` says how often it does here.
+takes *that* child's owner; with blocks this never happens. `sub_block_match` says how often it does here, where some of
+the prompt is left to go on with.
 Leaves out: health checks, retries, and text below the size of a block.
 """
 
 from btbench.jit import inlined
 from btbench.policies.bits import has
 from btbench.policies.picks import choose, first_least_loaded, next_output, pick_of
-from btbench.policies.tree import evict_oldest, insert_prompt, walk
+from btbench.policies.tree import evict_leaf, insert_prompt, walk
+from btbench.timer import multiple_after
 
 V0_2_2, V0_2_4, V0_3_2 = range(3)
 
@@ -24,8 +26,8 @@ V0_2_2, V0_2_4, V0_3_2 = range(3)
 def remember(tree, part, owner):  # type: ignore[no-untyped-def]
     """Set the remembered owner of the whole radix node that a part belongs to."""
     top = part
-    while tree.parts[top].parent >= 0 and tree.parts[tree.parts[top].parent].continued_by == top:
-        top = tree.parts[top].parent
+    while tree.parent[top] >= 0 and tree.parts[tree.parent[top]].continued_by == top:
+        top = tree.parent[top]
     while top >= 0:
         tree.parts[top].remembered = owner
         top = tree.parts[top].continued_by
@@ -33,30 +35,22 @@ def remember(tree, part, owner):  # type: ignore[no-untyped-def]
 
 @inlined
 def random_child(tree, part, draws):  # type: ignore[no-untyped-def]
-    """One of the radix nodes below the one that ends at a part, latest first; -1 where it goes on or has none."""
-    if tree.parts[part].continued_by >= 0 or tree.parts[part].first_child < 0:
-        return -1
-    count = 0
-    child = tree.parts[part].first_child
-    while child >= 0:
-        count += 1
-        child = tree.parts[child].next_sibling
-    rank = choose(draws, count)
-    child = tree.parts[part].first_child
-    for _ in range(rank):
-        child = tree.parts[child].next_sibling
-    return child
+    """One of the radix nodes below the one that ends at a part; the part itself where that goes on or has none."""
+    children = tree.parts[part].children
+    if children == 0 or tree.parts[part].continued_by >= 0:
+        return part
+    return tree.children[tree.first_child[part] + choose(draws, children)]
 
 
 @inlined
-def owner_of(tree, part, parameters, draws):  # type: ignore[no-untyped-def]
-    """The owner that the router takes where its walk stops."""
+def owner_of(tree, part, is_left, parameters, draws):  # type: ignore[no-untyped-def]
+    """The owner that the router takes where its walk stops; `is_left`: before the end of the prompt."""
+    if parameters.sub_block_match > 0:
+        slips = next_output(draws) < parameters.sub_block_match * 4294967296.0
+        if slips and is_left:
+            part = random_child(tree, part, draws)
     if parameters.version < V0_3_2:
         return pick_of(tree.owners[part], draws)
-    if parameters.sub_block_match > 0 and next_output(draws) < parameters.sub_block_match * 4294967296.0:
-        child = random_child(tree, part, draws)
-        if child >= 0:
-            part = child
     owner = tree.parts[part].remembered
     if not has(tree.owners[part], owner):
         owner = pick_of(tree.owners[part], draws)
@@ -66,14 +60,16 @@ def owner_of(tree, part, parameters, draws):  # type: ignore[no-untyped-def]
 
 @inlined
 def evict_due(view, tree, parameters, now):  # type: ignore[no-untyped-def]
-    """The timer: at each multiple of the interval that has passed, trees above the limit shrink to it."""
-    if now < tree.next_eviction_s[0] + parameters.eviction_interval_s:
+    """The timer: at each multiple of the interval, trees above the limit shrink to it.
+
+    Nothing enters a tree between two requests, so that the timer may fire as late as at the next one.
+    """
+    if now < tree.next_eviction_s[0]:
         return
+    tree.next_eviction_s[0] = multiple_after(now, parameters.eviction_interval_s)
     for lane in range(len(tree.lanes)):
         while tree.lanes[lane].tokens > parameters.max_tree_tokens:
-            evict_oldest(view, tree, lane)
-    while now >= tree.next_eviction_s[0] + parameters.eviction_interval_s:
-        tree.next_eviction_s[0] += parameters.eviction_interval_s
+            evict_leaf(view, tree, lane)
 
 
 @inlined
@@ -100,8 +96,9 @@ def route_sglang(view, i, parameters, tree, draws):  # type: ignore[no-untyped-d
         or fullest <= parameters.balance_rel_threshold * view.load[least]
     ):
         stop, tokens = walk(view, tree, i)
-        if tokens > parameters.cache_threshold * view.requests[i].input_tokens:
-            r = owner_of(tree, stop, parameters, draws)
+        input_tokens = view.requests[i].input_tokens
+        if tokens / input_tokens > parameters.cache_threshold:
+            r = owner_of(tree, stop, tokens < input_tokens, parameters, draws)
         elif parameters.version == V0_2_2:
             r = smallest_tree(tree)
     insert_prompt(view, tree, i, r, r)

@@ -10,7 +10,7 @@ Leaves out: health checks, retries, and text below the size of a block.
 
 from btbench.jit import inlined
 from btbench.policies.picks import pick_least_loaded, pick_least_loaded_of
-from btbench.policies.tree import evict_oldest, insert_prompt, walk
+from btbench.policies.tree import evict_leaf, insert_prompt, walk
 
 
 @inlined
@@ -18,7 +18,7 @@ def route_smg(view, i, parameters, tree, draws):  # type: ignore[no-untyped-def]
     """The least loaded holder of the matched prefix, unless it is far above the mean; else the least loaded."""
     stop, tokens = walk(view, tree, i)
     r = -1
-    if tokens > parameters.cache_threshold * view.requests[i].input_tokens:
+    if tokens / view.requests[i].input_tokens > parameters.cache_threshold:
         r = pick_least_loaded_of(view.load, tree.owners[stop], draws)
         in_flight = 0
         for other in range(len(view.load)):
@@ -33,5 +33,5 @@ def route_smg(view, i, parameters, tree, draws):  # type: ignore[no-untyped-def]
         r = pick_least_loaded(view.load, draws)
     insert_prompt(view, tree, i, r, 0)
     while tree.lanes[0].tokens > parameters.max_tree_tokens:
-        evict_oldest(view, tree, 0)
+        evict_leaf(view, tree, 0)
     return r

@@ -1,0 +1,16 @@
+"""Timers that fire at every multiple of an interval."""
+
+import numpy as np
+
+from btbench.jit import inlined
+
+
+@inlined
+def multiple_after(now, interval):  # type: ignore[no-untyped-def]
+    """The first multiple of an interval after a time, k × interval in floating point."""
+    k = np.floor(now / interval)  # which rounding may have put one too high
+    while k * interval <= now:
+        if (k + 1) * interval == k * interval:  # an interval too short to tell from none
+            return now
+        k += 1
+    return k * interval

@@ -1,0 +1,393 @@
+"""`sglang`, `smg` and `power_of_two` by hand: one case for each thing they do.
+
+Prompts are words, a letter a block. On a *busy* cluster nothing ever ends, so a replica's load is what was sent there;
+a request with a time of its own finds an idle cluster wherever the one before came 100 s earlier.
+"""
+
+import random
+import time
+from collections.abc import Iterable
+
+import naive
+import pytest
+from replaying import through_engine
+from strategies import BLOCK_TOKENS, MODEL, Problem
+
+from btbench.cluster.gpus import Gpu
+from btbench.cluster.setup import Replica, ServingOptions, Setup
+from btbench.policies.parameters import BtbParameters, Parameters, SglangParameters, SmgParameters
+
+GPU = Gpu("toy", 3e13, 3e11, MODEL.weight_bytes + MODEL.kv_bytes_per_token * 1e6, 1e7, 1e9, 1e7)
+
+
+def route(
+    policy: str, prompts: Iterable[tuple[float, str]], parameters: Parameters, *, replicas=3, busy=True, seed=42
+) -> list[int]:
+    """Where prompts, each with its arrival, are sent."""
+    output_tokens = 20_000 if busy else 1
+    rows = tuple(naive.Request(t, max(1, BLOCK_TOKENS * len(word)), output_tokens, tuple(word)) for t, word in prompts)
+    setup = Setup("toys", MODEL, tuple(Replica(f"node{r}", GPU, 1) for r in range(replicas)))
+    problem = Problem(rows, setup, ServingOptions(), parameters, seed)
+    return through_engine(problem, policy).served.replica.tolist()
+
+
+def at_once(*words: str) -> list[tuple[float, str]]:
+    return [(0.001 * i, word) for i, word in enumerate(words)]
+
+
+def far_apart(*words: str) -> list[tuple[float, str]]:
+    return [(100.0 * i, word) for i, word in enumerate(words)]
+
+
+def sglang(*words, version="0.3.2", timed=None, busy=True, replicas=3, seed=42, **rule) -> list[int]:
+    prompts = at_once(*words) if timed is None else timed
+    parameters = Parameters(sglang=SglangParameters(version=version, **rule))
+    return route("sglang", prompts, parameters, replicas=replicas, busy=busy, seed=seed)
+
+
+every_version = pytest.mark.parametrize("version", ["0.2.2", "0.2.4", "0.3.2"])
+
+# `sglang`: load
+
+
+@pytest.mark.parametrize("version", ["0.2.4", "0.3.2"])
+def test_nothing_matches_goes_to_the_least_loaded_first_on_ties(version):
+    assert sglang("ab", "cd", "ef", "gh", version=version) == [0, 1, 2, 0]
+    assert sglang(timed=far_apart("ab", "cd", "ef"), busy=False, version=version) == [0, 0, 0]
+
+
+@every_version
+def test_prompts_without_blocks_match_nothing(version):
+    assert sglang("", "", "", "", version=version) == [0, 1, 2, 0]
+
+
+@every_version
+def test_out_of_balance_is_a_difference_and_a_ratio(version):
+    """Loads 3 and 0 differ by more than 2: the fourth of four equal prompts spills over."""
+    words = ["ab"] * 4
+    assert sglang(*words, replicas=2, balance_abs_threshold=2, balance_rel_threshold=1, version=version)[3] == 1
+    assert sglang(*words, replicas=2, balance_abs_threshold=3, balance_rel_threshold=1, version=version)[3] == 0
+
+
+def test_the_ratio_is_of_the_fullest_to_the_emptiest():
+    """Loads 3 and 1: out of balance at a ratio above 2.9, not at 3."""
+    words = ["ab", "xy", "ab", "ab", "ab"]
+    assert sglang(*words, replicas=2, balance_abs_threshold=1, balance_rel_threshold=2.9) == [0, 1, 0, 0, 1]
+    assert sglang(*words, replicas=2, balance_abs_threshold=1, balance_rel_threshold=3.0) == [0, 1, 0, 0, 0]
+
+
+def test_where_all_are_loaded_alike_no_load_is_too_much():
+    """Loads 2, 2, 1: the paper's simplified test asks for the fullest load itself, and would be out of balance."""
+    rule = {"balance_abs_threshold": 1, "balance_rel_threshold": 1}
+    assert sglang("a", "b", "c", "d", "e", "a", **rule) == [0, 1, 2, 0, 1, 0]
+
+
+# `sglang`: prefix
+
+
+@every_version
+def test_a_match_counts_above_the_threshold_only(version):
+    tree = "abcdefghij"
+    assert sglang(tree, "abc0123456", version=version) == [0, 1], "3 of 10 blocks are not above 0.3"
+    assert sglang(tree, "abcd012345", version=version) == [0, 0]
+    assert sglang(tree, tree, cache_threshold=1.0, version=version) == [0, 1], "nothing is above all of it"
+    assert sglang(tree, "a" + "0" * 9, cache_threshold=0.0, version=version) == [0, 0]
+
+
+def two_replicas(*requests: tuple[float, int, str]) -> list[int]:
+    """Where requests go that have more tokens than their blocks hold: (arrival_s, input tokens, word)."""
+    rows = tuple(naive.Request(t, tokens, 1, tuple(word)) for t, tokens, word in requests)
+    setup = Setup("toys", MODEL, tuple(Replica(f"node{r}", GPU, 1) for r in range(2)))
+    parameters = Parameters(sglang=SglangParameters(version="0.2.2"))
+    return through_engine(Problem(rows, setup, ServingOptions(), parameters, 1), "sglang").served.replica.tolist()
+
+
+def test_tokens_beyond_the_blocks_count_as_input():
+    """2 blocks match, 16 tokens: not above 0.3 of 54, above 0.3 of 53."""
+    assert two_replicas((0.0, 16, "ab"), (100.0, 54, "ab")) == [0, 1]
+    assert two_replicas((0.0, 16, "ab"), (100.0, 53, "ab")) == [0, 0]
+
+
+def test_a_spill_leaves_the_remembered_owner_as_it_is():
+    """Two spills make 1 and 2 owners too, yet the prefix sticks to 0, which is neither its least loaded owner."""
+    found = sglang(*["ab"] * 9, balance_abs_threshold=2, balance_rel_threshold=0)
+    assert found == [0, 0, 0, 1, 2, 0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("version", ["0.2.2", "0.2.4"])
+def test_before_0_3_2_any_owner_will_do(version):
+    """After the spill 0 and 1 own the prefix, at loads of 2 and 1; which one is drawn."""
+    picks = set()
+    for seed in range(8):
+        draws = random.Random(seed)
+        found = sglang("ab", "ab", "ab", "ab", version=version, seed=seed, balance_abs_threshold=1, replicas=2)
+        assert found[:3] == [0, 0, 1]
+        assert [draws.choice([0]), draws.choice([0, 1])][1] == found[3]
+        picks.add(found[3])
+    assert picks == {0, 1}
+
+
+def test_a_node_that_is_split_hands_its_owner_down_and_up():
+    """The third prompt, spilt to 1, splits abcd behind ab: ab and cd remember 0, the new branch 1."""
+    rule = {"balance_abs_threshold": 1, "balance_rel_threshold": 0, "replicas": 2}
+    assert sglang("abcd", "abcd", "abxy", **rule) == [0, 0, 1]
+    assert sglang("abcd", "abcd", "abxy", "ab01", **rule)[3] == 0, "the stem"
+    assert sglang("abcd", "abcd", "abxy", "abcd", **rule)[3] == 0, "the rest of the old branch"
+    assert sglang("abcd", "abcd", "abxy", "abxy", **rule)[3] == 1, "the new branch"
+
+
+def test_an_owner_lost_is_replaced_for_the_whole_radix_node():
+    """0 forgets abcd, which 1 owns too, and remembers 1 from then on, as far up as the node goes."""
+    rule = {"balance_abs_threshold": 1, "balance_rel_threshold": 0, "replicas": 2, "busy": False}
+    rule |= {"max_tree_tokens": 5 * BLOCK_TOKENS, "eviction_interval_s": 60}
+    burst = ["abcd", "abcd", "abcd"]
+    first = [(0.0, word) for word in burst]  # 0, 0, and a spill to 1
+    other = [(100.0, "wxyz")]  # 0 again, whose tree is above its limit now
+    again = [(200.0, word) for word in burst]  # after the timer: 1, 1, and a spill to 0, which owns it once more
+    assert sglang(timed=first + other + again, **rule) == [0, 0, 1, 0, 1, 1, 0]
+    for stem, kept in (("ab01", 1), ("abcd", 1), ("a012", 0)):
+        timed = [*first, *other, *again, (300.0, stem)]
+        assert sglang(timed=timed, **rule)[7] == kept, "a012 matches too little"
+
+
+# `sglang`: what the tree forgets
+
+
+def test_the_timer_evicts_at_multiples_of_its_interval():
+    rule = {"max_tree_tokens": 0, "eviction_interval_s": 60, "replicas": 2}
+    timed = [(0.0, "ab"), (1.0, "ab"), (59.9, "ab")]
+    assert sglang(timed=timed, **rule) == [0, 0, 0]
+    assert sglang(timed=[*timed, (60.0, "ab")], **rule)[3] == 1, "nothing is left to match"
+    assert sglang(timed=[*timed, (60.0, "cd"), (119.9, "cd")], **rule)[3:] == [1, 1], "until the next multiple"
+    assert sglang(timed=[*timed, (60.0, "cd"), (61.0, "cd"), (120.0, "xy")], **rule)[3:] == [1, 1, 1]
+
+
+def test_the_leaf_used_longest_ago_goes_first_and_only_as_many_as_needed():
+    """0 has seen abcd, wxyz, abcd: at the timer wxyz goes, abcd stays."""
+    timed = far_apart("abcd", "wxyz", "abcd")
+    rule = {"max_tree_tokens": 4 * BLOCK_TOKENS, "eviction_interval_s": 250, "busy": False}
+    now = [(300.0, "abcd"), (300.0, "wxyz")]  # abcd to its owner, which has load then
+    assert sglang(timed=timed + now, **rule) == [0, 0, 0, 0, 1]
+    assert sglang(timed=timed + now, **rule | {"max_tree_tokens": 8 * BLOCK_TOKENS}) == [0, 0, 0, 0, 0]
+
+
+def test_a_leaf_goes_whole_and_its_stem_stays():
+    """Of ab[cdefgh] and ab[xy] the first leaf goes, 6 blocks for the 1 that is too much; ab is still known."""
+    timed = far_apart("abcdefgh", "abxy")
+    rule = {"max_tree_tokens": 9 * BLOCK_TOKENS, "eviction_interval_s": 150, "busy": False, "cache_threshold": 0.3}
+    now = [(200.0, "abxy"), (200.0, "abcdefgh")]  # 2 of 8 blocks are left of it
+    assert sglang(timed=timed + now, **rule) == [0, 0, 0, 1]
+    assert sglang(timed=timed + now, **rule | {"cache_threshold": 0.2}) == [0, 0, 0, 0]
+
+
+def test_a_leaf_of_one_replica_may_be_a_stem_of_another():
+    """ab belongs to 0 and 1, abcd to 1 alone; 0 loses ab, 1 nothing."""
+    rule = {"balance_abs_threshold": 0, "balance_rel_threshold": 0, "replicas": 2, "busy": False}
+    rule |= {"max_tree_tokens": 5 * BLOCK_TOKENS, "eviction_interval_s": 150}
+    timed = [(0.0, "ab"), (0.0, "abcd"), (100.0, "wxyz"), (200.0, "ab")]
+    assert sglang(timed=timed, **rule) == [0, 1, 0, 1], "1 is the only owner left"
+
+
+def test_0_2_2_goes_to_the_smallest_tree():
+    """Trees of 4, 2 and 3 blocks, then 4, 4 and 3: shared blocks count once."""
+    words = far_apart("abcd", "wx", "klm", "wxyz", "pq")
+    assert sglang(timed=words, version="0.2.2", busy=False) == [0, 1, 2, 1, 2]
+    assert sglang(timed=words, version="0.2.4", busy=False) == [0, 0, 0, 0, 0]
+
+
+def test_0_2_2_counts_tokens_that_have_no_block():
+    """Trees of 9 and 4 tokens, then 8, then 12."""
+    assert two_replicas((0.0, 9, ""), (100.0, 4, ""), (200.0, 4, ""), (300.0, 4, ""), (400.0, 1, "")) == [0, 1, 1, 1, 0]
+
+
+def test_a_timer_of_no_time_at_all_ends():
+    started = time.perf_counter()
+    timed = [(0.0, "ab"), (1e6, "ab"), (2e6, "ab")]
+    assert sglang(timed=timed, eviction_interval_s=1e-12, max_tree_tokens=0, busy=False) == [0, 0, 0]
+    assert time.perf_counter() - started < 60
+
+
+# `sglang`: into a child by one character
+
+
+def test_a_walk_may_slip_into_a_child_and_take_its_owner():
+    """Behind ab lie cd, remembered by 0, and xy, by 1: with sub_block_match either is as likely."""
+    rule = {"balance_abs_threshold": 1, "balance_rel_threshold": 0, "replicas": 2}
+    words = ["abcd", "abcd", "abxy", "ab01"]
+    found = set()
+    for seed in range(8):
+        assert sglang(*words, sub_block_match=0, seed=seed, **rule) == [0, 0, 1, 0]
+        draws = random.Random(seed)
+        draws.getrandbits(32)  # whether the second prompt slips: it has nowhere to
+        draws.getrandbits(32)
+        expected = draws.choice([0, 1])
+        assert sglang(*words, sub_block_match=1, seed=seed, **rule) == [0, 0, 1, expected]
+        found.add(expected)
+    assert found == {0, 1}
+
+
+def test_how_often_a_walk_slips():
+    """At 0.25 a slip happens where the 32-bit draw is in the lowest quarter, and goes to 1 in half of these cases."""
+    rule = {"balance_abs_threshold": 1, "balance_rel_threshold": 0, "replicas": 2}
+    slips = 0
+    for seed in range(40):
+        draws = random.Random(seed)
+        draws.getrandbits(32)
+        expected = draws.choice([0, 1]) if draws.getrandbits(32) < 2**30 else 0
+        slips += expected
+        assert sglang("abcd", "abcd", "abxy", "ab01", sub_block_match=0.25, seed=seed, **rule)[3] == expected
+    assert 0 < slips < 20
+
+
+def test_no_slip_within_a_node_or_at_the_end_of_a_prompt_or_of_a_leaf():
+    rule = {"balance_abs_threshold": 1, "balance_rel_threshold": 0, "replicas": 2, "sub_block_match": 1}
+    for seed in range(8):
+        assert sglang("abcdef", "abcdef", "xy", "ab01", seed=seed, **rule) == [0, 0, 1, 0], "within abcdef"
+        assert sglang("abcd", "abcd", "abxy", "ab", seed=seed, **rule) == [0, 0, 1, 0], "ab is all of it"
+        assert sglang("ab", "ab", "xy", "ab01", seed=seed, **rule) == [0, 0, 1, 0], "nothing lies behind ab"
+
+
+@pytest.mark.parametrize("version", ["0.2.2", "0.2.4"])
+def test_before_0_3_2_a_slip_takes_any_owner_of_the_child(version):
+    """ab is owned by 0 and 1, each of its children by one of them."""
+    rule = {"balance_abs_threshold": 1, "balance_rel_threshold": 0, "replicas": 2, "version": version}
+    for seed in range(8):
+        draws = random.Random(seed)
+        draws.getrandbits(32), draws.choice([0]), draws.getrandbits(32)
+        child = draws.choice([0, 1])
+        assert draws.choice([child]) == child
+        assert sglang("abcd", "abcd", "abxy", "ab01", sub_block_match=1, seed=seed, **rule) == [0, 0, 1, child]
+
+
+def test_children_that_leave_are_replaced_by_the_last():
+    """Behind a lie b, c, d, e of 0, 1, 2, 3; 1 loses c, so that the children are b, e, d."""
+    rule = {"balance_abs_threshold": 0, "balance_rel_threshold": 0, "replicas": 4, "busy": False}
+    rule |= {"cache_threshold": 0.0, "max_tree_tokens": 3 * BLOCK_TOKENS, "eviction_interval_s": 150}
+    first = [(0.0, "ab"), (0.0, "ac"), (0.0, "ad"), (0.0, "ae")]
+    other = [(100.0, "x"), (100.0, "0123")]  # to 0, then to 1, whose tree is above its limit now
+    found = set()
+    for seed in range(12):
+        draws = random.Random(seed)
+        draws.getrandbits(32)
+        expected = draws.choice([0, 3, 2])
+        timed = [*first, *other, (200.0, "a9")]
+        assert sglang(timed=timed, sub_block_match=1, seed=seed, **rule) == [0, 1, 2, 3, 0, 1, expected]
+        found.add(expected)
+    assert found == {0, 2, 3}
+
+
+# `smg`
+
+
+def smg(*words, timed=None, busy=True, replicas=3, seed=42, **rule) -> list[int]:
+    prompts = at_once(*words) if timed is None else timed
+    return route("smg", prompts, Parameters(smg=SmgParameters(**rule)), replicas=replicas, busy=busy, seed=seed)
+
+
+def by_appearance(replicas: list[int]) -> str:
+    """Replicas as letters in the order in which they came up."""
+    names = {r: "ABCDEFGH"[i] for i, r in enumerate(dict.fromkeys(replicas))}
+    return "".join(names[r] for r in replicas)
+
+
+def test_smg_nothing_matches_goes_to_one_of_the_least_loaded():
+    for seed in range(6):
+        draws = random.Random(seed)
+        first = draws.choice([0, 1, 2])
+        second = draws.choice([r for r in range(3) if r != first])
+        (third,) = {0, 1, 2} - {first, second}
+        assert smg("ab", "cd", "ef", seed=seed) == [first, second, third]
+
+
+def test_smg_matches_above_the_threshold_stay_with_the_holder():
+    assert by_appearance(smg("abcdefghij", "abc0123456")) == "AB"
+    assert by_appearance(smg("abcdefghij", "abcd012345", "abcdefghij")) == "AAA"
+    assert by_appearance(smg("ab", "ab", cache_threshold=1.0)) == "AB"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_smg_a_spill_makes_a_holder_and_a_hot_prefix_spreads(seed):
+    """mean + 1 is passed at loads 2 0 0, 2 2 0 never: 4/3 + 1 > 2; at 3 3 0 mean + 1 = 3 is reached, not passed."""
+    found = by_appearance(smg(*["ab"] * 4, balance_abs_threshold=1, balance_rel_threshold=0, seed=seed))
+    assert found == "AABB", "A A | 2 > 2/3 + 1: B becomes a holder, and is the less loaded one"
+    longer = smg(*["ab"] * 40, balance_abs_threshold=1, balance_rel_threshold=0, seed=seed)
+    assert sorted(set(longer)) == [0, 1, 2]
+    loads = [longer[:n].count(r) for n in range(12, 41) for r in range(3)]
+    assert max(longer.count(r) for r in range(3)) <= 40 / 3 + 2
+    assert loads, "every replica holds the hot prefix by recomputing it"
+
+
+def test_smg_the_gate_needs_both_the_ratio_and_the_difference():
+    """Loads 2 and 0, mean 1: 2 is above 1.9 × mean, not above 2 × mean; above mean + 0.9, not above mean + 1."""
+    for abs_threshold, rel_threshold, expected in ((0.9, 1.9, "AAB"), (1.0, 1.9, "AAA"), (0.9, 2.0, "AAA")):
+        rule = {"balance_abs_threshold": abs_threshold, "balance_rel_threshold": rel_threshold}
+        assert by_appearance(smg("ab", "ab", "ab", replicas=2, **rule)) == expected
+
+
+def test_smg_the_gate_looks_at_this_request_alone():
+    """However far apart the loads are, a prompt whose holder is not the loaded one stays with it."""
+    words = ["ab", "xy", *["ab"] * 5, "xy"]
+    assert by_appearance(smg(*words, balance_abs_threshold=100)) == "ABAAAAAB"
+
+
+def test_smg_the_least_used_leaf_leaves_the_whole_tree():
+    """At 5 blocks the second prompt of 4 pushes the first out, whoever holds it."""
+    limit = 5 * BLOCK_TOKENS
+    assert by_appearance(smg("abcd", "wxyz", "abcd", max_tree_tokens=limit)) == "ABC"
+    assert by_appearance(smg("abcd", "wxyz", "abcd", max_tree_tokens=2 * limit)) == "ABA"
+    assert by_appearance(smg("abcd", "wx", "abcd", "yz", "abcd", "wx", max_tree_tokens=6 * BLOCK_TOKENS)) == "ABACAB"
+
+
+def test_smg_a_stem_counts_once_and_outlives_its_leaves():
+    """abcd and abxy are 6 blocks; at 5 cd goes, ab stays."""
+    words = ["abcd", "abxy", "abcd"]
+    rule = {"cache_threshold": 0.5}  # so that ab alone is not enough
+    assert by_appearance(smg(*words, max_tree_tokens=6 * BLOCK_TOKENS, **rule)) == "ABA"
+    assert by_appearance(smg(*words, max_tree_tokens=5 * BLOCK_TOKENS, **rule)) == "ABC"
+    assert by_appearance(smg(*words, max_tree_tokens=5 * BLOCK_TOKENS, cache_threshold=0.4)) == "AAA"
+
+
+def test_smg_keeps_nothing_where_nothing_may_be_kept():
+    assert by_appearance(smg("ab", "ab", "ab", max_tree_tokens=0)) == "ABC"
+
+
+# `btb` before them
+
+
+def test_btb_leaves_all_but_bursts_to_smg():
+    """The second abcd is a burst: ab is copied, the third goes to the copy; but smg knows of the first holder only."""
+    smg_rule = SmgParameters(balance_abs_threshold=100)
+    rule = BtbParameters(threshold=2, prefix_blocks=2, window_s=1.0, copies=2, fallback="smg")
+    parameters = Parameters(btb=rule, smg=smg_rule)
+    timed = [(0.0, "abcd"), (0.5, "abcd"), (0.9, "abcd"), (10.0, "abef"), (20.0, "xy"), (20.1, "x")]
+    found = route("btb", timed, parameters)
+    assert by_appearance(found[:4]) == "AABA"
+    assert found[4] not in found[:4], "the least loaded"
+    assert found[5] == found[4], "shorter than a prefix: smg's alone"
+
+
+def test_btb_before_sglang_uses_the_thresholds_of_sglang():
+    rule = BtbParameters(threshold=9, prefix_blocks=2, fallback="sglang")
+    timed = at_once("ab", "ab", "ab", "ab")
+    for limit, expected in ((2, [0, 0, 0, 1]), (64, [0, 0, 0, 0])):
+        parameters = Parameters(btb=rule, sglang=SglangParameters(balance_abs_threshold=limit, balance_rel_threshold=0))
+        assert route("btb", timed, parameters) == expected
+
+
+# `power_of_two`
+
+
+def test_power_of_two_takes_the_less_loaded_and_the_first_drawn_on_ties():
+    for seed in range(6):
+        draws, loads, expected = random.Random(seed), [0] * 4, []
+        for _ in range(12):
+            first = draws.choice(range(4))
+            second = draws.choice([r for r in range(4) if r != first])
+            expected.append(second if loads[second] < loads[first] else first)
+            loads[expected[-1]] += 1
+        assert route("power_of_two", at_once(*["ab"] * 12), Parameters(), replicas=4, seed=seed) == expected
+
+
+def test_power_of_two_of_two_is_the_less_loaded_and_of_one_that_one():
+    assert by_appearance(route("power_of_two", at_once(*"abcd"), Parameters(), replicas=2))[:2] == "AB"
+    assert route("power_of_two", at_once(*"abcd"), Parameters(), replicas=1) == [0] * 4
