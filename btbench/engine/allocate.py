@@ -113,9 +113,11 @@ def view_of(work: Workload, state: State, costs: Costs, signals: Signals) -> Clu
     """What a policy may look at: the same memory, read-only, without the length of answers."""
     flights = state.flights
     load, resident, in_hbm, replicas = state.load, state.cache.resident, state.cache.in_hbm, state.replicas
+    flying, flights_now, prefixes = flights.flying, flights.under_way, flights.prefixes
     if signals.delay_s > 0:
         load, replicas = signals.seen_load, signals.seen_replicas
         resident, in_hbm = signals.seen_resident, signals.seen_in_hbm
+        flying, flights_now, prefixes = signals.awaited, signals.awaited_count, signals.seen_prefixes
     return ClusterView(
         load=read_only(load),
         resident=read_only(resident),
@@ -133,9 +135,9 @@ def view_of(work: Workload, state: State, costs: Costs, signals: Signals) -> Clu
         served=records(read_only(state.served[SEEN_OF_SERVED])),
         costs=costs,
         copies=records(read_only(flights.copies)),
-        flying=read_only(flights.flying),
-        flights=read_only(flights.under_way),
-        prefixes=records(read_only(flights.prefixes)),
+        flying=read_only(flying),
+        flights=read_only(flights_now),
+        prefixes=records(read_only(prefixes)),
     )
 
 

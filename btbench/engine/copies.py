@@ -63,6 +63,12 @@ def transfer(state, costs, i, source, target, run_count):  # type: ignore[no-unt
 
 
 @inlined
+def has_landed(copy, now):  # type: ignore[no-untyped-def]
+    """Whether a copy is in its target's cache at an arrival at `now`."""
+    return copy.ready_s <= now + _LANDING_SLACK_S
+
+
+@inlined
 def land_copies(state, now):  # type: ignore[no-untyped-def]
     """Every copy that is ready by `now` enters its target's HBM, in the order in which the copies were started."""
     flights = state.flights
@@ -73,7 +79,7 @@ def land_copies(state, now):  # type: ignore[no-untyped-def]
     for flight in range(flights.under_way[0]):
         index = flights.flying[flight]
         copy = flights.copies[index]
-        if copy.ready_s > now + _LANDING_SLACK_S:
+        if not has_landed(copy, now):
             flights.flying[kept] = index
             kept += 1
             next_ready_s = min(next_ready_s, copy.ready_s)

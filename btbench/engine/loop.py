@@ -4,7 +4,7 @@ import numpy as np
 
 from btbench.engine.clock import MISS, advance
 from btbench.engine.copies import land_copies, start_copy, transfer
-from btbench.engine.signals import observe
+from btbench.engine.signals import note_decision, observe
 from btbench.jit import inlined, lean_kernel, uncached
 from btbench.policies.picks import REJECTED
 from btbench.policies.router import route
@@ -95,11 +95,11 @@ def replay_requests(code, parameters, view, costs, state, signals, draws, memory
             return OUT_OF_COPIES, i, r
         for order in range(orders.ordered[0]):
             start_copy(state, costs, i, np.int64(orders.source[order]), np.int64(orders.target[order]))
+        if signals.delay_s > 0:
+            note_decision(signals, state, r, orders.ordered[0])
         if orders.transfer_runs[0] > 0:
             transfer(state, costs, i, orders.transfer_source[0], r, orders.transfer_runs[0])
         enqueue(state, i, r)
-        if signals.delay_s > 0:
-            signals.sent_now[r] += 1
     return DONE, -1, -1
 
 
