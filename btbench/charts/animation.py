@@ -8,13 +8,13 @@ from math import ceil
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from btbench.charts.gif import Palette, Pixels, write_gif
 from btbench.charts.style import fixed_figure, plain_axes, shorten, text_width_in, tint, whole_file
 from btbench.charts.timeline import ARRIVAL_BINS, NAMED, worst_title
 from btbench.charts.view import View
@@ -24,12 +24,10 @@ from btbench.results import numbers
 
 FRAMES, FRAMES_PER_S = 150, 15
 FILM_DPI = 100
-COLOURS = 128  # of the file
 COLUMNS = 3
 COPY_FRAMES = 9  # a copy is seen for so many frames at least
 PART = 8  # of the window that is shown where no span is named: an eighth
 
-Pixels = npt.NDArray[np.uint8]  # (height, width, 3)
 Update = Callable[[int], None]  # moves what moves to where it is in frame k
 
 
@@ -44,11 +42,8 @@ def write_film(view: View, choice: Choice, path: Path, progress: Progress = sile
     top = max(1.0, *(float(in_flight(r, len(shown.replicas), moments)[0].max()) for r in shown.policies.values()))
     for panel, policy in zip(panels, shown.policies, strict=False):
         updates.append(_play_policy(view, panel, shown, policy, moments, top, moving))
-    pictures = list(_film(figure, moving, updates, progress))
     with whole_file(path) as part:
-        pictures[0].save(
-            part, format="GIF", save_all=True, append_images=pictures[1:], duration=1000 // FRAMES_PER_S, loop=0
-        )
+        write_gif(_film(figure, moving, updates, progress), part, FRAMES_PER_S)
 
 
 def in_flight(replayed: Replayed, replicas: int, moments: Array) -> tuple[Array, Array]:
@@ -94,6 +89,7 @@ def _stage(view: View, shown: WindowView) -> tuple[Figure, list[Axes], Axes]:
         every = ceil(len(shown.replicas) / NAMED)
         named = range(0, len(shown.replicas), every) if k % columns == 0 else ()
         panel.set_yticks(list(named), [shorten(shown.replicas[r], 14) for r in named])
+        panel.set_xlabel("requests on the replica" if k + columns >= len(panels) else "", size=8.5)
     return figure, panels, figure.add_subplot(grid[rows, :])
 
 
@@ -121,7 +117,6 @@ def _play_policy(
     plain_axes(panel, "x")
     panel.set_xlim(0, top * 1.12)
     panel.set_ylim(replicas - 0.4, -0.6)
-    panel.set_xlabel("requests on the replica", size=8.5)
     panel.set_title(shorten(policy), pad=17)
     running = panel.barh(range(replicas), 0, 0.72, color=colour, linewidth=0)
     queued = panel.barh(range(replicas), 0, 0.72, color=tint(colour, view.theme, 0.4), edgecolor=colour, linewidth=0.6)
@@ -177,17 +172,7 @@ def _film(figure: Figure, moving: list[Artist], updates: list[Update], progress:
             figure.draw_artist(artist)
         return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
-    palette = _palette([picture(k) for k in range(0, FRAMES, FRAMES // 6)])
+    palette = Palette([picture(k) for k in range(0, FRAMES, max(1, FRAMES // 6))])
     for k in range(FRAMES):
         progress("filming", k, FRAMES)
-        yield Image.fromarray(picture(k)).quantize(palette=palette, dither=Image.Dither.NONE)
-
-
-def _palette(pictures: list[Pixels]) -> Image.Image:
-    """The most frequent colours of some frames."""
-    codes = np.concatenate([p.reshape(-1, 3).astype(np.int64) @ [1 << 16, 1 << 8, 1] for p in pictures])
-    known, counts = np.unique(codes, return_counts=True)
-    often = known[np.argsort(-counts, kind="stable")[:COLOURS]]
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(np.column_stack([often >> 16, often >> 8 & 255, often & 255]).astype(np.uint8).tobytes())
-    return palette
+        yield palette.frame(picture(k))

@@ -88,7 +88,8 @@ def _draw_panel(view: View, panel: Axes, setup: str, requests: pl.LazyFrame, nin
     panel.set_yticks([-log10(1 - level) for level in TICKS], list(TICKS.values()))
     panel.set_ylim(0, nines[-1])
     panel.set_title(shorten(setup))
-    panel.set_xlabel("TTFT, log scale")
+    waits = all(float(curve[0]) > 0 for curve in curves.values())
+    panel.set_xlabel("TTFT, log scale" if waits else "TTFT, log scale; 0 at the left edge")
 
 
 def ttft_quantiles(requests: pl.LazyFrame, setup: str, policy: str, levels: Sequence[float]) -> npt.NDArray[np.float64]:
