@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from btbench.charts import animation
-from btbench.charts.animation import in_flight, mean_so_far
 from btbench.charts.draw import film_result, open_view, trace_result
-from btbench.charts.window import Choice, WindowView, burst_starts, most_at_once, per_replica, read_window
+from btbench.charts.over_time import burst_starts, in_flight, mean_so_far, most_at_once, per_replica
+from btbench.charts.window import Choice, WindowView, read_window
 from btbench.errors import UsageError
 
 

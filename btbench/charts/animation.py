@@ -15,10 +15,11 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from btbench.charts.gif import Palette, Pixels, write_gif
+from btbench.charts.over_time import in_flight, mean_so_far, per_replica
 from btbench.charts.style import fixed_figure, plain_axes, shorten, text_width_in, tint, whole_file
 from btbench.charts.timeline import ARRIVAL_BINS, NAMED, worst_title
 from btbench.charts.view import View
-from btbench.charts.window import Array, Choice, Replayed, WindowView, need_window, per_replica
+from btbench.charts.window import Array, Choice, WindowView, need_window
 from btbench.progress import Progress, silent
 from btbench.results import numbers
 
@@ -44,19 +45,6 @@ def write_film(view: View, choice: Choice, path: Path, progress: Progress = sile
         updates.append(_play_policy(view, panel, shown, policy, moments, top, moving))
     with whole_file(path) as part:
         write_gif(_film(figure, moving, updates, progress), part, FRAMES_PER_S)
-
-
-def in_flight(replayed: Replayed, replicas: int, moments: Array) -> tuple[Array, Array]:
-    """(replicas, moments) requests that wait or run, and those of them that wait, at each moment."""
-    waiting, inside = np.zeros((replicas, len(moments))), np.zeros((replicas, len(moments)))
-    for k in range(replicas):
-        here = replayed.replica == k
-        came, started, ended = (
-            np.searchsorted(np.sort(moment_s[here]), moments, "right")
-            for moment_s in (replayed.arrival_s, replayed.start_s, replayed.finish_s)
-        )
-        waiting[k], inside[k] = came - started, came - ended
-    return inside, waiting
 
 
 def _worst_part(view: View, shown: WindowView) -> tuple[float, float]:
@@ -143,15 +131,6 @@ def _play_policy(
         heads.set_data(lanes[here], now[here])
 
     return update
-
-
-def mean_so_far(replayed: Replayed, moments: Array) -> Array:
-    """At each moment the mean TTFT of the window's requests that have had their first token, nan before any."""
-    order = np.argsort(replayed.first_token_s, kind="stable")
-    ttft_s = (replayed.first_token_s - replayed.arrival_s)[order]
-    count = np.searchsorted(replayed.first_token_s[order], moments, "right")
-    total = np.concatenate([[0.0], np.cumsum(ttft_s)])[count]
-    return np.divide(total, count, out=np.full(len(moments), np.nan), where=count > 0)
 
 
 def _film(figure: Figure, moving: list[Artist], updates: list[Update], progress: Progress) -> Iterator[Image.Image]:

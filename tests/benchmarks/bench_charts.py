@@ -34,7 +34,8 @@ def draw_in_a_process(folder: Path) -> tuple[float, float]:
     code = (
         "import resource, sys, time\nfrom pathlib import Path\nfrom btbench.charts.draw import draw_result\n"
         "started = time.perf_counter()\ndraw_result(Path(sys.argv[1]))\n"
-        "print(time.perf_counter() - started, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)"
+        "print(time.perf_counter() - started, time.process_time())\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)"
     )
     done = subprocess.run([sys.executable, "-c", code, folder], check=True, capture_output=True, text=True)
     took_s, cpu_s, memory_gb = map(float, done.stdout.split())
