@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?", re.ASCII)
 
 
 class Clock:
@@ -25,7 +28,8 @@ class Clock:
 
     def second(self, text: str) -> float:
         """One moment as ISO 8601 has it, UTC. Raises ValueError."""
-        moment = np.datetime64(text.strip().removesuffix("Z").removesuffix("+00:00"), "ns")
-        if np.isnat(moment):
+        bare = text.strip().removesuffix("Z").removesuffix("+00:00")
+        if not _MOMENT.fullmatch(bare):
             raise ValueError(text)
+        moment = np.datetime64(bare, "ns")
         return float(self.seconds(np.array([moment]))[0])

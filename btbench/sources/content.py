@@ -14,7 +14,7 @@ from btbench.sources import conversations, csv_rows, jsonl, parquet, weka
 from btbench.sources.batches import Batch
 from btbench.sources.containers import PARQUET, Advance, magic, read_blocks, read_lines
 from btbench.sources.formats import Format, detect
-from btbench.sources.oddities import Intake
+from btbench.sources.oddities import Intake, listed, printable
 from btbench.trace_spec import TraceSpec
 
 Kind = Literal["parquet", "lines", "document", "csv"]
@@ -50,7 +50,7 @@ def kind_of(path: Path, intake: Intake) -> Kind:
 
 
 def _one_column(first_line: bytes, intake: Intake) -> Kind:
-    shown = first_line[:60].decode(errors="replace")
+    shown = printable(first_line[:256].decode(errors="replace"))
     intake.fail(
         f"neither JSON Lines nor CSV nor Parquet; it begins with {shown!r}.",
         "Allowed: .jsonl or .csv (also .gz, .zst), .parquet.",
@@ -116,7 +116,7 @@ def _lines(kind: Kind, path: Path, intake: Intake, advance: Advance) -> Iterator
 def _columns_of(source: Format, spec: TraceSpec, keys: set[str], intake: Intake) -> dict[str, str]:
     """Role -> column to read. Raises TraceError where a column that is needed is not there."""
     columns = dict(source.columns)
-    found = f"Found: {', '.join(sorted(keys))}."
+    found = f"Found: {listed(keys)}."
     windows = spec.windows
     for role, asked in (("window", windows and windows.by), ("label", windows and windows.label_by)):
         if asked:

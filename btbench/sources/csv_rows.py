@@ -14,7 +14,7 @@ from btbench.sources.batches import Batch
 from btbench.sources.clock import Clock
 from btbench.sources.containers import Advance, read_blocks
 from btbench.sources.formats import Format
-from btbench.sources.oddities import Intake
+from btbench.sources.oddities import Intake, printable
 
 BATCH_ROWS = 8_192
 _IDS = msgspec.json.Decoder(list[str | int] | None)
@@ -56,7 +56,7 @@ def _header(reader: Any, intake: Intake) -> list[str]:
         intake.fail(f"the header is no CSV ({error}).")
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice is not None:
-        intake.fail(f"column {twice!r} stands twice in the header.")
+        intake.fail(f"column {printable(twice)!r} stands twice in the header.")
     return header
 
 
@@ -123,6 +123,6 @@ def _parsed(
         try:
             row[role] = parse(text) if text.strip() else (b"null" if role == "blocks" else None)
         except (ValueError, OverflowError, msgspec.MsgspecError):
-            intake.refuse(line, "wrong type", f"{source.column(role)!r} is {text!r}; allowed: {wanted}.")
+            intake.refuse(line, "wrong type", f"{source.column(role)!r} is {printable(text)!r}; allowed: {wanted}.")
             return None
     return row

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from btbench.errors import TraceError, nearest
+from btbench.sources.oddities import listed
 
 UNITS_PER_S = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 ROLES = ("time", "input", "output", "blocks", "session", "parent", "user", "delay", "window", "label")
@@ -157,7 +158,7 @@ def detect(keys: Iterable[str], file: str, forced: str | None = None) -> Format:
     if forced is not None:
         return _forced(candidates, have, file)
     raise TraceError(
-        f"{file}: no known trace format has just these columns: {', '.join(sorted(have)) or 'none'}.",
+        f"{file}: no known trace format has just these columns: {listed(have)}.",
         _closest(have)
         or f"A row needs at least arrival_s, input_length and output_length. Formats: {', '.join(NAMES)}.",
     )
@@ -185,5 +186,5 @@ def _forced(candidates: list[Format], have: set[str], file: str) -> Format:
         missing = missing or lacking
     raise TraceError(
         f"{file}: missing column {', '.join(map(repr, missing))} of format {candidates[0].name!r}.",
-        f"Found: {', '.join(sorted(have)) or 'none'}.",
+        f"Found: {listed(have)}.",
     )

@@ -10,7 +10,7 @@ import msgspec
 
 from btbench.sources.batches import Batch
 from btbench.sources.containers import numbered_lines
-from btbench.sources.oddities import Intake
+from btbench.sources.oddities import Intake, printable
 from btbench.sources.spelling import in_words, lowered
 
 SNIFFED_ROWS = 64
@@ -29,9 +29,8 @@ def _problem(line: bytes, error: Exception) -> str:
     """What is wrong with a line, in words."""
     if isinstance(error, msgspec.ValidationError):
         return in_words(error)
-    text, shown = str(error), line.strip()[:60].decode(errors="replace")
-    more = "…" if len(line.strip()) > 60 else ""
-    return f"not a JSON object ({lowered(text)}): {shown}{more}"
+    shown = printable(line.strip()[:256].decode(errors="replace"))
+    return f"not a JSON object ({lowered(str(error))}): {shown}"
 
 
 def sniff(blocks: Iterator[bytes], intake: Intake) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -12,6 +13,22 @@ from btbench.errors import TraceError
 from btbench.trace import Oddity
 
 SKIP_HINT = "--skip-bad-rows (skip_bad_rows = true in [trace]) drops such rows and counts them."
+
+
+MOST_NAMES = 30
+
+
+def printable(text: str, most: int = 60) -> str:
+    """Text of a user's file for a message: not too long, and nothing that a terminal would obey."""
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    return shown if len(shown) <= most else shown[:most] + "…"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of a user's file for a message, sorted."""
+    shown = [printable(name) for name in sorted(names)]
+    more = f" and {len(shown) - MOST_NAMES} more" if len(shown) > MOST_NAMES else ""
+    return ", ".join(shown[:MOST_NAMES]) + more or "none"
 
 
 @dataclass

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from btbench.errors import TraceError
 from btbench.sources.batches import Batch
 from btbench.sources.clock import Clock
 from btbench.sources.containers import Advance, unreadable
 from btbench.sources.formats import Format
-from btbench.sources.oddities import Intake
+from btbench.sources.oddities import Intake, printable
 
 BATCH_ROWS = 16_384
 
@@ -26,13 +25,16 @@ def _open(path: Path, intake: Intake) -> Any:
 
     try:
         return pyarrow.parquet.ParquetFile(path, pre_buffer=False)
-    except OSError as error:
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
+        _damaged(error, intake)
+
+
+def _damaged(error: Exception, intake: Intake) -> NoReturn:
+    """What Arrow says of a file, which may be an operating-system error without a number."""
+    if isinstance(error, OSError) and error.errno:
         unreadable(intake.file, error)
-    except pyarrow.ArrowException as error:
-        raise TraceError(
-            f"{intake.file}: the Parquet file is damaged or truncated ({str(error).splitlines()[0]}).",
-            "Download or copy it again.",
-        ) from error
+    what = printable((str(error).splitlines() or [""])[0].rstrip("."), 200)
+    intake.fail(f"the Parquet file is damaged or truncated ({what}).", "Download or copy it again.")
 
 
 def sniff(path: Path, intake: Intake) -> set[str]:
@@ -51,8 +53,8 @@ def _parts(file: Any, names: list[str], path: Path, intake: Intake, advance: Adv
         for part in file.iter_batches(BATCH_ROWS, columns=names):
             yield part
             advance(len(part) * size // total)
-    except (pyarrow.ArrowException, OSError) as error:
-        intake.fail(f"the Parquet file is damaged ({str(error).splitlines()[0]}).", "Download or copy it again.")
+    except (OSError, pyarrow.ArrowException) as error:
+        _damaged(error, intake)
 
 
 def read_rows(path: Path, columns: dict[str, str], source: Format, intake: Intake, advance: Advance) -> Iterator[Batch]:
