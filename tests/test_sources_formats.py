@@ -238,3 +238,19 @@ def test_ids_that_follow_different_ids_are_counted(tmp_path: Path) -> None:
     trace = rows_opened(tmp_path, rows)
     assert ("block id behind different blocks", 1, 2) in odd(trace)
     assert numbered(blocks_of(trace)) == numbered([[1, 2], [3, 2], [1, 2, 4], [2]])
+
+
+def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(AZURE.encode())
+    with pytest.raises(TraceError, match="time_unit = 'ms' does not apply to azure traces"):
+        opened(tmp_path / "a.csv", time_unit="ms")
+    with pytest.raises(TraceError, match=r"session_gap_s = 5 does not apply to .*a.csv: its rows have times"):
+        opened(tmp_path / "a.csv", session_gap_s=5.0)
+
+
+def test_ids_may_be_categories(tmp_path: Path) -> None:
+    lists = [["a", "b"], ["a"], []]
+    table = {"arrival_s": [0.0, 1.0, 2.0], "input_length": 5, "output_length": 1, "hash_ids": lists}
+    kind = {"hash_ids": pl.List(pl.Categorical)}
+    pl.DataFrame(table, schema_overrides=kind).write_parquet(tmp_path / "t.parquet")
+    assert numbered(blocks_of(opened(tmp_path / "t.parquet", block_tokens=4))) == numbered(lists)

@@ -105,6 +105,7 @@ def _check_type(role: str, name: str, kind: Any, source: Format, intake: Intake)
         good, wanted = types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind), "numbers"
     elif role == "blocks":
         inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
+        inner = inner.value_type if inner is not None and types.is_dictionary(inner) else inner
         texts = inner is not None and (types.is_string(inner) or types.is_large_string(inner) or types.is_null(inner))
         good = types.is_null(kind) or texts or (inner is not None and types.is_integer(inner))
         wanted = "lists of strings or integers"

@@ -44,6 +44,11 @@ def read_whole(located: Located, spec: TraceSpec, progress: Progress = silent, s
     if whole is None:
         whole = _pack(located, names, spec, seed, progress)
         store(paths[whole.trace.format in DRAWN], whole)
+    if "session_gap_s" in spec.model_fields_set and whole.trace.format not in DRAWN:
+        raise TraceError(
+            f"session_gap_s = {spec.session_gap_s:g} does not apply to {located.source}: its rows have times.",
+            f"It spaces the sessions of {', '.join(sorted(DRAWN))} traces.",
+        )
     trace = whole.trace.with_changes(name=located.name, source=located.source, revision=located.revision, digest=digest)
     return Whole(trace, whole.row)
 
@@ -80,12 +85,14 @@ def _pack(located: Located, names: list[str], spec: TraceSpec, seed: int, progre
     tally, threads, sessions = Tally(), Threads(), Sessions(spec.session_gap_s, seed)
     packer: Packer | None = None
     total = sum(file.stat().st_size for file in located.files)
-    done = rows_before = 0
+    done = told = rows_before = 0
 
     def advance(count: int) -> None:
-        nonlocal done
+        nonlocal done, told
         done += count
-        progress(f"reading {located.name}", done, total)
+        if done - told > total // 100:
+            told = done
+            progress(f"reading {located.name}", done, total)
 
     for file, name in zip(located.files, names, strict=True):
         intake = Intake(name, spec.skip_bad_rows, tally, rows_before=rows_before)
@@ -112,8 +119,10 @@ def _pack(located: Located, names: list[str], spec: TraceSpec, seed: int, progre
 
 def _unit(source: Format, spec: TraceSpec, intake: Intake) -> str:
     """The unit of time. Raises TraceError where it cannot be told."""
-    if source.unit in ("date", "none"):
-        return source.unit
+    if source.unit in ("date", "none") or source.layout == "sessions":
+        if spec.time_unit is not None:
+            intake.fail(f"time_unit = {spec.time_unit!r} does not apply to {source.name} traces.")
+        return str(source.unit)
     unit = spec.time_unit or source.unit
     if unit is None:
         intake.fail(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from btbench.errors import TraceError
 from btbench.sources.oddities import Tally
 from btbench.sources.packing import Whole
+from btbench.sources.suspicions import likely_block_tokens, wrong_unit
 from btbench.sources.windows import cut_windows, is_cut
 from btbench.trace import Trace
 from btbench.trace_spec import TraceSpec
@@ -20,7 +19,7 @@ def settle(whole: Whole, spec: TraceSpec, *, needs_block_tokens: bool = True) ->
 
     Raises TraceError where its block size is needed and not told, ScenarioError where windows do not fit.
     """
-    trace = whole.trace
+    trace = whole.trace.with_changes(notes=(*whole.trace.notes, *wrong_unit(whole.trace, spec.time_unit)))
     if spec.tie == "spread":
         trace = spread_ties(trace)
     if needs_block_tokens or spec.block_tokens or trace.block_tokens:
@@ -60,28 +59,6 @@ def with_block_tokens(trace: Trace, row: npt.NDArray[np.int64], asked: int | Non
                 f"blocks look like {likely.tokens} tokens ({likely.fit:.0%} of the rows fit), not {tokens}",
             )
     return trace.with_changes(block_tokens=tokens, notes=notes, oddities=trace.oddities + tally.oddities())
-
-
-class Likely(NamedTuple):
-    """A block size that the lengths suggest."""
-
-    tokens: int
-    fit: float  # share of the rows with blocks whose number of blocks it explains
-
-
-def likely_block_tokens(trace: Trace) -> Likely | None:
-    """The power of two, 1 to 65,536, that explains most rows' number of blocks; None without blocks."""
-    blocks = trace.prompt_blocks()
-    some = blocks > 0
-    if not some.any():
-        return None
-    blocks, tokens = blocks[some], trace.input_tokens[some]
-
-    def fit(size: int) -> float:
-        return float(np.mean((blocks == -(-tokens // size)) | (blocks == tokens // size)))
-
-    best = max((2**k for k in range(17)), key=lambda size: (fit(size), size))
-    return Likely(best, fit(best)) if fit(best) > 0 else None
 
 
 def tied_rows(trace: Trace) -> int:

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from btbench.sources.formats import FORMATS, UNITS_PER_S
+from btbench.sources.formats import FORMATS
 from btbench.sources.packing import Whole
-from btbench.sources.settle import likely_block_tokens, settle, tied_rows
+from btbench.sources.settle import settle, tied_rows
+from btbench.sources.suspicions import likely_block_tokens, longest_span_s
 from btbench.trace import Oddity, Trace
 from btbench.trace_spec import TraceSpec
-
-LEAST_RATE_PER_S, MOST_RATE_PER_S = 0.005, 1000.0  # of a trace of requests; known ones have 0.01 to 100
-FEWEST_ROWS = 20  # that tell a rate
 
 
 class Survey(NamedTuple):
@@ -30,13 +28,12 @@ class Survey(NamedTuple):
 def survey(whole: Whole, spec: TraceSpec) -> Survey:
     """A packed source as the options would have it read. Raises ScenarioError where windows do not fit."""
     trace = settle(whole, spec, needs_block_tokens=False)
-    notes = [*trace.notes, *_wrong_unit(trace, spec)]
-    return Survey(_facts(trace), trace.oddities, tuple(notes), tuple(_plan(trace)))
+    return Survey(_facts(trace), trace.oddities, trace.notes, tuple(_plan(trace)))
 
 
 def _facts(trace: Trace) -> dict[str, Any]:
     blocks = trace.prompt_blocks()
-    span_s = _longest_span_s(trace) if trace.has_times else None
+    span_s = longest_span_s(trace) if trace.has_times else None
     tied = tied_rows(trace) if trace.has_times else None
     return {
         "name": trace.name,
@@ -62,26 +59,6 @@ def _facts(trace: Trace) -> dict[str, Any]:
 
 def _distinct(numbers: npt.NDArray[Any] | None) -> int | None:
     return None if numbers is None else len(np.unique(numbers[numbers >= 0]))
-
-
-def _longest_span_s(trace: Trace) -> float:
-    return max(float(trace.arrival_s[w.stop - 1] - trace.arrival_s[w.start]) for w in trace.windows)
-
-
-def _wrong_unit(trace: Trace, spec: TraceSpec) -> list[str]:
-    """A suspicion where the rate is that of no real trace, and another unit of time would make it one."""
-    source = next((f for f in FORMATS if f.name == trace.format), None)
-    unit = spec.time_unit or (source.unit if source else None)
-    span_s = _longest_span_s(trace)
-    if unit not in UNITS_PER_S or len(trace) < FEWEST_ROWS or len(trace.windows) > 1 or span_s == 0:
-        return []
-    rate = len(trace) / span_s
-    if LEAST_RATE_PER_S <= rate <= MOST_RATE_PER_S:
-        return []
-    for other, units_per_s in UNITS_PER_S.items():
-        if LEAST_RATE_PER_S <= rate * units_per_s / UNITS_PER_S[unit] <= MOST_RATE_PER_S:
-            return [f"times look like {other}, not {unit}: {rate:.3g} requests/s on average; --time-unit {other}"]
-    return [f"times look odd: {rate:.3g} requests/s on average"]
 
 
 def _plan(trace: Trace) -> list[str]:
