@@ -78,24 +78,23 @@ class Packer:
 
     def add(self, rows: Checked, intake: Intake) -> None:
         """Take a batch of rows; refuses those whose blocks are no strings and integers."""
-        blocks = rows.columns.get("blocks")
+        name, blocks = self.source.column("blocks"), rows.columns.get("blocks")
         if blocks is not None and not isinstance(blocks, list):
-            rows = without_nulls(rows, self.source.column("blocks"), intake)
-            blocks = rows.columns["blocks"]
-        escapes = False
-        while True:
-            count = len(rows.rows)
-            numbers = {role: known.of(rows.columns.get(role), count) for role, known in self._numbers.items()}
-            if blocks is not None and not isinstance(blocks, list):
-                self._blocks.add_arrow(blocks, numbers["session"])
-                break
-            if self._blocks.add_json(blocks or [b"null"] * count, numbers["session"], escapes):
-                break
-            rows = spelled_out(rows, self.source.column("blocks"), intake)
-            blocks, escapes = rows.columns["blocks"], True
+            rows = without_nulls(rows, name, intake)
+            numbers = self._numbers_of(rows)
+            self._blocks.add_arrow(rows.columns["blocks"], numbers["session"])
+        else:
+            numbers = self._numbers_of(rows)
+            if not self._blocks.add_json(blocks or [b"null"] * len(rows.rows), numbers["session"]):
+                rows = spelled_out(rows, name, intake)
+                numbers = self._numbers_of(rows)
+                self._blocks.add_json(rows.columns["blocks"], numbers["session"], escapes=True)
         own = (rows.rows + intake.rows_before, rows.arrival_s, rows.input_tokens, rows.output_tokens)
         for column, values in zip(self._columns, (*own, *numbers.values()), strict=True):
             column.add(values)
+
+    def _numbers_of(self, rows: Checked) -> dict[str, npt.NDArray[np.int32]]:
+        return {role: known.of(rows.columns.get(role), len(rows.rows)) for role, known in self._numbers.items()}
 
     @property
     def count(self) -> int:

@@ -27,6 +27,8 @@ def read_whole(located: Located, spec: TraceSpec, progress: Progress = silent, s
     `seed` draws session starts where a format has none. Raises TraceError.
     """
     if located.source == "-":
+        if sys.stdin is None:
+            raise TraceError("stdin: is closed.", "Pipe a trace into it, or name a file.")
         return _read_spooled(sys.stdin.buffer, located._replace(source="stdin"), spec, progress, seed)
     if len(located.files) == 1 and stat.S_ISFIFO(located.files[0].stat().st_mode):
         with located.files[0].open("rb") as pipe:

@@ -106,9 +106,10 @@ def test_a_test_split(benchmark, tmp_path):
     found = once(benchmark, tmp_path / "t.jsonl", tmp_path / "cache")
     assert size > 600 * MB and size / found["cpu_s"] > 60 * MB
     assert found["peak_bytes"] < 1.5 * found["packed_bytes"] + 500 * MB
-    again = min(measured(tmp_path / "t.jsonl", tmp_path / "cache")["wall_s"] for _ in range(3))
-    benchmark.extra_info["again_s"] = round(again, 3)
-    assert again < 0.3
+    again = [measured(tmp_path / "t.jsonl", tmp_path / "cache") for _ in range(3)]
+    benchmark.extra_info["again_s"] = round(min(found["wall_s"] for found in again), 3)
+    benchmark.extra_info["again_cpu_s"] = round(min(found["cpu_s"] for found in again), 3)
+    assert min(found["cpu_s"] for found in again) < 0.3
 
 
 @pytest.mark.parametrize(("blocks", "most_s", "most_bytes"), [(16, 15, 2 << 30), (70, 45, 6 << 30)])
