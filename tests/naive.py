@@ -254,6 +254,7 @@ class Policy:
         self.parameters = parameters
         self.random = Random(seed)
         self.copies = []  # all that were ever started, in that order
+        self.served = []  # what became of the requests so far
 
     def land(self, t, replicas):
         """What was under way and is there by now enters the caches."""
@@ -390,7 +391,7 @@ def serve(requests, block_tokens, setup, options, policy):
     disk = set() if options.disk_cache else None
     costs = [Costs(setup.model, replica, options, block_tokens) for replica in setup.replicas]
     replicas = [Replica(index, cost, options.max_batch, disk) for index, cost in enumerate(costs)]
-    served = []
+    served = policy.served = []
     for index, request in enumerate(sorted(requests, key=lambda request: request.arrival_s)):
         for replica in replicas:
             replica.advance(request.arrival_s)

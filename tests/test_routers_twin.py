@@ -14,6 +14,7 @@ from btbench.policies.parameters import (
     DynamoParameters,
     LlmDParameters,
     MooncakeParameters,
+    PrebleParameters,
     PrefixHashParameters,
 )
 
@@ -48,6 +49,13 @@ router_parameters = st.fixed_dictionaries(
             MooncakeParameters,
             balancing_threshold=st.sampled_from([0.5, 1.0, 1.5, 2.0, 5.0]),
             ttft_slo_s=st.sampled_from([None, None, 0.01, 0.3, 1.0, 5.0]),
+        ),
+        "preble": st.builds(
+            PrebleParameters,
+            history_s=st.sampled_from([0.1, 0.5, 2.0, 180.0]),
+            rebalance_ratio=st.sampled_from([1.0, 1.5, 4.0]),
+            rebalance_min_requests_per_replica=st.sampled_from([1, 1, 2, 5]),
+            split_ttft_ratio=st.sampled_from([0.0, 0.5, 2.0]),
         ),
     }
 )

@@ -13,6 +13,7 @@ from btbench.policies.dynamo import Active, new_active
 from btbench.policies.line import Line, new_line
 from btbench.policies.llm_d import Sent, new_sent
 from btbench.policies.prefix_hash import Ring, new_ring
+from btbench.policies.prompt_tree import PromptTree, new_prompt_tree
 from btbench.policies.registry import Policy
 from btbench.policies.tree import Tree, new_tree
 from btbench.policies.view import ClusterView
@@ -39,6 +40,7 @@ class RouterMemory(NamedTuple):
     dynamo: Active
     llm_d: Sent
     mooncake: Line
+    preble: PromptTree
 
 
 class PluginMemory(NamedTuple):
@@ -67,4 +69,5 @@ def new_memory(policy: Policy, view: ClusterView) -> PaperMemory | RouterMemory 
         dynamo=new_active(view, "dynamo" in kinds),
         llm_d=new_sent(view, "llm_d" in kinds),
         mooncake=new_line(len(view.requests) if "mooncake" in kinds else 0, replicas),
+        preble=new_prompt_tree(view, "preble" in kinds),
     )

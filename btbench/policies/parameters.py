@@ -82,6 +82,15 @@ class MooncakeParameters(NamedTuple):
     ttft_slo_s: Annotated[float | None, Gt(0), Doc("requests estimated to take longer everywhere are rejected")] = None
 
 
+class PrebleParameters(NamedTuple):
+    """How far back load counts, and when it is moved."""
+
+    history_s: Annotated[float, Gt(0), Doc("seconds for which a request counts")] = 180.0
+    rebalance_ratio: Annotated[float, Ge(1), Doc("cost of the dearest over that of the cheapest replica")] = 1.5
+    rebalance_min_requests_per_replica: Annotated[int, Ge(1), Doc("requests a replica between rebalancings")] = 50
+    split_ttft_ratio: Annotated[float, Ge(0), Doc("growth of TTFT that puts a replica's only node on two")] = 2.0
+
+
 class Parameters(NamedTuple):
     """Parameters of all policies, as one value that every kernel of the chain is handed."""
 
@@ -93,6 +102,7 @@ class Parameters(NamedTuple):
     dynamo: DynamoParameters = DynamoParameters()
     llm_d: LlmDParameters = LlmDParameters()
     mooncake: MooncakeParameters = MooncakeParameters()
+    preble: PrebleParameters = PrebleParameters()
 
 
 DEFAULT_PARAMETERS = Parameters()

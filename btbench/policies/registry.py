@@ -86,6 +86,12 @@ KINDS = (
         ("mooncake",),
         moves_kv=True,
     ),
+    Kind(
+        "preble",
+        "the cheapest that has most of the prompt, or the cheapest of all where little is known; moves load apart",
+        "Srivatsa et al., Preble, ICLR 2025, E2",
+        ("preble",),
+    ),
 )
 
 NAMES = tuple(kind.name for kind in KINDS)

@@ -13,6 +13,7 @@ from btbench.policies.llm_d import route_llm_d
 from btbench.policies.memory import PaperMemory, PluginMemory
 from btbench.policies.mooncake import route_mooncake
 from btbench.policies.power_of_two import route_power_of_two
+from btbench.policies.preble import route_preble
 from btbench.policies.prefix_hash import route_prefix_hash
 from btbench.policies.pull import route_pull
 from btbench.policies.random import route_random
@@ -21,7 +22,7 @@ from btbench.policies.sglang import route_sglang
 from btbench.policies.smg import route_smg
 
 LEAST_LOAD, CACHE_AWARE, BTB, ROUND_ROBIN, RANDOM = range(5)
-POWER_OF_TWO, SGLANG, SMG, PREFIX_HASH, PULL, DYNAMO, LLM_D, MOONCAKE = range(5, 13)
+POWER_OF_TWO, SGLANG, SMG, PREFIX_HASH, PULL, DYNAMO, LLM_D, MOONCAKE, PREBLE = range(5, 14)
 
 
 @inlined
@@ -65,7 +66,9 @@ def route_any(code, view, i, parameters, memory, draws, orders):  # type: ignore
         return route_dynamo(view, i, parameters.dynamo, memory.dynamo, memory.candidates, draws)
     if code == LLM_D:
         return route_llm_d(view, i, parameters.llm_d, memory.llm_d, memory.candidates, draws)
-    return route_mooncake(view, i, parameters.mooncake, memory.mooncake, memory, orders)
+    if code == MOONCAKE:
+        return route_mooncake(view, i, parameters.mooncake, memory.mooncake, memory, orders)
+    return route_preble(view, i, parameters.preble, memory.preble, memory.candidates)
 
 
 def route(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
