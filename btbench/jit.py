@@ -39,17 +39,21 @@ def sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+_OF_THIS_PROCESS = tempfile.TemporaryDirectory(prefix="btbench-kernels-", ignore_cleanup_errors=True)
+
+
 def _cache_folder() -> Path:
     folder = cache_root() / "kernels" / sources_digest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except OSError:  # a read-only home: compile for this process, in a folder that is always writable
-        return Path(tempfile.mkdtemp(prefix="btbench-kernels-"))
+    except OSError:  # a read-only home: compile for this process alone
+        return Path(_OF_THIS_PROCESS.name)
     return folder
 
 
+JIT_IS_ON = not numba_config.DISABLE_JIT  # type: ignore[attr-defined]
 CACHE_FOLDER = _cache_folder()
 numba_config.CACHE_DIR = str(CACHE_FOLDER)  # type: ignore[attr-defined]
 
@@ -71,15 +75,33 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
+def _forgiving(kernel: Any) -> Any:
+    """The same kernel, which is compiled again where its file in the cache is damaged, instead of failing for good."""
+    cache = getattr(kernel, "_cache", None)
+    if cache is None:  # not compiled at all
+        return kernel
+    load = cache.load_overload
+
+    def load_or_nothing(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except Exception:
+            cache.flush()
+            return None
+
+    cache.load_overload = load_or_nothing
+    return kernel
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function to machine code that runs without the interpreter lock; kept on disk."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return _forgiving(numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that makes no arrays of its own, compiled without reference counts (they cost it ten times its work)."""
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-    return numba.njit(**options)(function)
+    return _forgiving(numba.njit(**options)(function))
 
 
 def uncached(kernel: Any) -> Any:

@@ -8,10 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-Positive = Annotated[FiniteFloat, Field(gt=0)]
-NonNegative = Annotated[FiniteFloat, Field(ge=0)]
+Positive = Annotated[FiniteFloat, Field(ge=1e-9, le=1e24)]  # so that no sum or quotient of two overflows
+NonNegative = Annotated[FiniteFloat, Field(ge=0, le=1e12)]
 Seed = Annotated[int, Field(ge=0)]  # a generator takes -1 for 1
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+MOST_WINDOWS = 100_000  # of a trace; thousands tell any difference that there is
 
 
 class Strict(BaseModel):
@@ -23,7 +26,7 @@ class Strict(BaseModel):
 class WindowSpec(Strict):
     """`[trace.windows]`: windows cut from one long trace (`count` × `rows`, or `span_s`), or the rows' own (`by`)."""
 
-    count: Count | None = None
+    count: Annotated[int, Field(ge=1, le=MOST_WINDOWS)] | None = None
     rows: Count | None = None
     span_s: Positive | None = None
     start: Annotated[int, Field(ge=0)] | Literal["random"] = 0
@@ -36,7 +39,7 @@ class GeneratorSpec(Strict):
     """`[trace.generator]`: the keys of the Bursted-ART generator, defaults as published (July 2026)."""
 
     seed: Seed = 20260721
-    skip_outputs: Annotated[int, Field(ge=0)] = 0  # 32-bit outputs of the generator discarded first
+    skip_outputs: Annotated[int, Field(ge=0, le=10**9)] = 0  # 32-bit outputs of the generator discarded first
     windows: Count = 1  # synthetic windows built
     split: Literal["all", "train", "test"] = "all"  # train is a quarter of the shuffled windows, test the rest
     bursts: Annotated[int, Field(ge=0)] = 8
@@ -57,7 +60,7 @@ class GeneratorSpec(Strict):
     background_output_tokens: Count = 1
     block_tokens: Count = 256
     base: str | None = None  # a trace that windows of consecutive rows are taken from, as [trace] source, or "art-like"
-    base_windows: Annotated[int, Field(ge=0)] = 0
+    base_windows: Annotated[int, Field(ge=0, le=MOST_WINDOWS)] = 0
     base_rows: Count = 1000  # of each
 
 

@@ -211,3 +211,24 @@ def test_the_same_bytes_in_any_process_with_any_number_of_jobs(tmp_path):
         results.append({"stdout": done.stdout.replace(str(out).encode(), b""), **result_bytes(out)})
     assert results[0] == results[1]
     assert b"btb" in results[0]["stdout"]
+
+
+def test_a_damaged_kernel_cache_is_made_again(tmp_path):
+    """Files cut short by a full disk or a power cut cost one compilation, not every command from then on."""
+    code = (
+        "import numpy as np; from btbench.runs import join_runs; "
+        "print(join_runs(np.array([0, 1], np.int32), np.array([0, 2]), np.ones(2, np.int32), np.zeros(1, np.int32)))"
+    )
+    environment = os.environ | {"BTBENCH_CACHE": str(tmp_path)}
+
+    def run() -> str:
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    first = run()
+    for suffix, content in ((".nbi", b"cut"), (".nbc", b"")):
+        files = sorted(tmp_path.rglob(f"*{suffix}"))
+        assert files
+        for file in files:
+            file.write_bytes(content)
+        assert run() == first

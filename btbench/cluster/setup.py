@@ -6,6 +6,8 @@ from btbench.cluster.gpus import Gpu
 from btbench.cluster.models import Model
 from btbench.errors import CapacityError
 
+_MOST = 2**62  # tokens or blocks: more than any trace holds, and an integer that compiled code can add to
+
 
 @dataclass(frozen=True)
 class ServingOptions:
@@ -81,7 +83,7 @@ class Setup:
     def kv_token_budget(self, replica: Replica, block_tokens: int) -> int:
         """Tokens of KV that fit: the admission limit. Raises CapacityError below one block."""
         room = self.kv_room_bytes(replica)
-        budget = int(room / self.model.kv_bytes_per_token)
+        budget = int(min(room / self.model.kv_bytes_per_token, _MOST))
         if budget < block_tokens:
             raise CapacityError(
                 f"setup {self.name!r}: {self.model.name} leaves replica {replica.name!r} only {room / 1e9:.3f} GB of "
@@ -92,4 +94,4 @@ class Setup:
 
     def cache_budget_blocks(self, replica: Replica, block_tokens: int) -> int:
         """Blocks the prefix cache holds in HBM."""
-        return int(self.kv_room_bytes(replica) / (self.model.kv_bytes_per_token * block_tokens))
+        return int(min(self.kv_room_bytes(replica) / (self.model.kv_bytes_per_token * block_tokens), _MOST))

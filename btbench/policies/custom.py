@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import ctypes
 import random
+import traceback
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from btbench.errors import BtbenchError, PolicyError
-from btbench.jit import call_address, inlined, read_only
+from btbench.jit import call_address, inlined
 from btbench.policies.bits import has
 from btbench.policies.picks import hold_prefix
 from btbench.policies.registry import Policy
@@ -43,19 +45,24 @@ class Request(NamedTuple):
     prefix: int  # equal where the first Y blocks are equal; -1 where no other request can share them
 
 
+def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same memory as an array that cannot be made writable again."""
+    return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]
+
+
 class Cluster:
     """What a router knows of the cluster when a request arrives; arrays by replica, read-only."""
 
     def __init__(self, view: ClusterView, memory: CallbackMemory, seed: int) -> None:
         self.random = random.Random(seed)  # a policy's own stream of draws
-        self.load = view.load  # requests in flight, running and queued
-        self.queued_tokens = view.replicas["queued_tokens"]  # input of what waits
-        self.context_tokens = view.replicas["context_tokens"]  # of what runs, as far as it is decoded
-        self.now_s = view.replicas["now"]  # the replica's clock: ahead of the arrival while it prefills
-        self.kv_token_budget = view.replicas["token_budget"]
-        self.matched_blocks = read_only(memory.matched)  # of this request, from the start, in HBM or RAM
-        self.holds_prefix = read_only(memory.holds)  # whether its first Y blocks are all in HBM
-        self.awaits_prefix = read_only(memory.awaits)  # whether a copy of them is under way there
+        self.load = sealed(view.load)  # requests in flight, running and queued
+        self.queued_tokens = sealed(view.replicas["queued_tokens"])  # input of what waits
+        self.context_tokens = sealed(view.replicas["context_tokens"])  # of what runs, as far as it is decoded
+        self.now_s = sealed(view.replicas["now"])  # the replica's clock: ahead of the arrival while it prefills
+        self.kv_token_budget = sealed(view.replicas["token_budget"])
+        self.matched_blocks = sealed(memory.matched)  # of this request, from the start, in HBM or RAM
+        self.holds_prefix = sealed(memory.holds)  # whether its first Y blocks are all in HBM
+        self.awaits_prefix = sealed(memory.awaits)  # whether a copy of them is under way there
 
 
 class CallbackMemory(NamedTuple):
@@ -89,6 +96,16 @@ def route_callback(view, i, memory):  # type: ignore[no-untyped-def]
     return call_address(memory.address, i)
 
 
+def told(error: BaseException) -> str:
+    """What a policy raised, in one line, and where."""
+    try:
+        text = (str(error).splitlines() or [""])[0][:200]
+    except Exception:
+        text = "(its text cannot be had)"
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {text} ({frames[-1].filename}, line {frames[-1].lineno})"
+
+
 class Callback:
     """The bridge between the compiled replay and one policy object, for one replay."""
 
@@ -104,7 +121,11 @@ class Callback:
             candidates=np.zeros((replicas + 63) // 64, np.uint64),
         )
         self._name = policy.name
-        self._route: Callable[[Request, Cluster], Decision] = policy.custom().route
+        try:
+            self._route: Callable[[Request, Cluster], Decision] = policy.custom().route
+        except Exception as error:
+            hint = "The class is made anew for each replay, without arguments."
+            raise PolicyError(f"policy {policy.name!r} cannot be made: {told(error)}", hint) from error
         self._cluster = Cluster(view, self.memory, seed)
         self._orders = orders
         seen = ("arrival_s", "input_tokens", "prefix")
@@ -117,7 +138,7 @@ class Callback:
         except (BtbenchError, KeyboardInterrupt) as error:
             self.error = error
         except BaseException as error:
-            self.error = self._wrong(i, f"{type(error).__name__}: {error}", "--debug shows where.")
+            self.error = self._wrong(i, told(error), "--debug shows the traceback.")
             self.error.__cause__ = error
         return FAILED
 
@@ -125,11 +146,12 @@ class Callback:
         replicas = len(self._cluster.load)
         if not isinstance(decision, Decision):
             raise self._wrong(i, f"returned {decision!r}", "route() returns Decision(replica, copies=[…]).")
-        for what, r in (("replica", decision.replica), *(("copies", r) for r in decision.copies)):
-            if not isinstance(r, int | np.integer) or not 0 <= r < replicas:
+        copies = list(islice(decision.copies, replicas + 1))  # one too many shows, an endless iterator does no harm
+        for what, r in (("replica", decision.replica), *(("copies", r) for r in copies)):
+            if isinstance(r, bool) or not isinstance(r, int | np.integer) or not 0 <= r < replicas:
                 raise self._wrong(i, f"{what}: no replica {r!r}", f"Replicas are 0 … {replicas - 1}.")
-        if decision.copies:
-            self._order(i, decision.copies)
+        if copies:
+            self._order(i, copies)
         return int(decision.replica)
 
     def _order(self, i: int, targets: Sequence[int]) -> None:
@@ -137,8 +159,9 @@ class Callback:
         if len(holders) == 0:
             raise self._wrong(i, "asked for a copy that nobody holds", "cluster.holds_prefix says who does.")
         for target in targets:
-            if self.memory.holds[target] or self.memory.awaits[target] or list(targets).count(target) > 1:
-                raise self._wrong(i, f"replica {target} has the prefix or awaits it", "Copy to others.")
+            if self.memory.holds[target] or self.memory.awaits[target] or targets.count(target) > 1:
+                hint = "Copy to replicas for which cluster.holds_prefix and cluster.awaits_prefix are both false."
+                raise self._wrong(i, f"replica {target} has the prefix, or awaits it", hint)
         self._orders.ordered[0] = len(targets)
         self._orders.target[: len(targets)] = targets
         self._orders.source[: len(targets)] = holders[0]

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from btbench.errors import PolicyError, nearest
+from btbench.jit import JIT_IS_ON
 from btbench.policies.parameters import DEFAULT_PARAMETERS
 from btbench.policies.registry import NAMES, Policy
 
@@ -38,7 +39,9 @@ def load_plugin(name: str, folder: Path) -> Policy:
         raise PolicyError(f"no such policy: {name!r}", nearest(name, [*NAMES, *points]))
     try:
         return _policy(name, points[name].load(), name)
-    except Exception as error:
+    except PolicyError:
+        raise
+    except (Exception, SystemExit) as error:
         raise PolicyError(f"policy {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
@@ -52,7 +55,7 @@ def _module(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PolicyError(f"{path}: {type(error).__name__}: {error}", "The file must import without errors.") from error
     return module
 
@@ -66,7 +69,8 @@ def _attribute(module: ModuleType, name: str, path: str) -> Any:
 
 def _policy(name: str, found: Any, spec: str) -> Policy:
     is_class = isinstance(found, type)
-    if not (hasattr(found, "route") if is_class else callable(found)):
+    is_compiled = hasattr(found, "py_func") or (callable(found) and not JIT_IS_ON)
+    if not (hasattr(found, "route") if is_class else is_compiled):
         raise PolicyError(
             f"policy {spec!r} is no policy: {found!r}",
             "Allowed: a class with route(request, cluster), or a function decorated with btbench.jit.inlined.",
@@ -76,7 +80,9 @@ def _policy(name: str, found: Any, spec: str) -> Policy:
     parameters = DEFAULT_PARAMETERS
     prefix_blocks = getattr(found, "prefix_blocks", None)  # what its copies are made of
     if prefix_blocks is not None:
-        if not isinstance(prefix_blocks, int) or prefix_blocks < 1:
-            raise PolicyError(f"policy {spec!r}: prefix_blocks = {prefix_blocks!r}", "Allowed: a number of at least 1.")
+        if type(prefix_blocks) is not int or not 1 <= prefix_blocks < 2**31:
+            raise PolicyError(
+                f"policy {spec!r}: prefix_blocks = {prefix_blocks!r}", "Allowed: an integer from 1 to 2^31."
+            )
         parameters = parameters._replace(btb=parameters.btb._replace(prefix_blocks=prefix_blocks))
     return replace(Policy(name, "custom", parameters), custom=found, spec=spec)

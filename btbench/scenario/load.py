@@ -85,10 +85,11 @@ def load_variants(
 def parse(text: str, file: str) -> ScenarioTable:
     """A checked scenario file. Raises ScenarioError with every mistake found, each with its line."""
     try:
-        data = tomllib.loads(text)
+        table, problems = check(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}, {_syntax_error(str(error), text)}") from None
-    table, problems = check(data)
+    except RecursionError:
+        raise ScenarioError(f"{file}: tables or lists are nested too deeply", "A scenario has three levels.") from None
     if table is None:
         raise as_error(problems, file, text)
     return table

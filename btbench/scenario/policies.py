@@ -82,7 +82,7 @@ def _policy(name: str, kind: Kind, tables: dict[str, dict[str, Any]]) -> Policy:
         for key, value in _values(kind, tables[name]).items():
             own.pop(RIVALS.get(key, key), None)
             own[key] = value
-    prefix_tokens = own.pop("prefix_tokens", None)
+    prefix_tokens = own.pop("prefix_tokens", None) if kind.name == "btb" else None
     parameters = _with(Parameters(), kind.name, own)
     for group in _groups(Policy(name, kind.name, parameters)):
         if group != kind.name:

@@ -6,7 +6,7 @@ that is named, say) is looked at afterwards, in `resolve`.
 
 from typing import Annotated, Any
 
-from annotated_types import Gt, Le
+from annotated_types import Ge, Le
 from pydantic import Field, FiniteFloat, model_validator
 
 from btbench.cluster.setup import ServingOptions
@@ -15,7 +15,7 @@ from btbench.trace_spec import Count, NonNegative, Positive, Seed, Strict, Trace
 
 # A scenario's name becomes a folder's; the others stand in tables and charts.
 Name = Annotated[str, Field(pattern=r"^[^./\\\p{Cc}][^/\\\p{Cc}]*$"), Words("a name of one line without / or \\")]
-Share = Annotated[FiniteFloat, Gt(0), Le(1)]
+Share = Annotated[FiniteFloat, Ge(1e-6), Le(1)]
 
 
 class EngineTable(Strict):
