@@ -30,6 +30,10 @@ class Oddity:
     first_row: int  # 1-based row (line) it was first seen at
     handling: str  # e.g. "sorted, ties kept in file order"
 
+    def __str__(self) -> str:
+        rows = f"{self.count:,} row{'s'[: self.count != 1]}"
+        return f"{self.kind}: {rows}, first row {self.first_row:,}; {self.handling}"
+
 
 @dataclass(frozen=True)
 class Trace:

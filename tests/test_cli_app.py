@@ -64,7 +64,12 @@ def test_version(run) -> None:
         (["replay", "--seed", "-1"], "--seed"),
         (["replay", "--seed", "x"], "--seed"),
         (["replay", "--format", "yaml"], "--format"),
-        (["list", "policy"], "policies"),
+        (
+            ["list", "polices"],
+            "is not one of 'policies', 'models', 'gpus', 'scenarios', 'metrics'. Did you mean 'policies'?",
+        ),
+        (["nosuch"], "Allowed: replay, "),
+        (["replay", "--tie", "foo"], "Error: Invalid value for '--tie': 'foo' is not one of 'row', 'spread'."),
         ([], "Usage"),
     ],
 )
@@ -94,6 +99,18 @@ def test_a_failure_is_a_few_lines_and_a_status(
     monkeypatch.setattr(list_command, "print_rows", raising(error))
     result = run("list", "models")
     assert (result.exit_code, result.stdout, result.stderr) == (status, "", text)
+
+
+@pytest.mark.parametrize("args", [["list", "models"], ["list", "metrics"], ["traces"], ["costs"]])
+def test_no_line_ends_in_spaces_where_a_file_is_written(run, args: list[str]) -> None:
+    lines = run(*args).stdout.splitlines()
+    assert len(lines) > 3 and not [line for line in lines if line != line.rstrip()]
+
+
+def test_a_path_below_a_table_is_not_broken(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/".join(["a-long-folder-name"] * 8)
+    monkeypatch.setattr("btbench.sources.catalogue.override_path", lambda: Path(path))
+    assert path in run("traces").stdout.splitlines()
 
 
 def test_an_error_is_not_broken_within_a_name(run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -258,6 +259,28 @@ def test_pushed_rows_can_be_replayed_from_the_hub(hub, tmp_path):
     assert_same(read, generate_trace(GeneratorSpec(**SMALL, split="test")))
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [SMALL | {"windows": 1}, SMALL | {"windows": 2, "base": "art-like", "base_rows": 9}, SMALL | {"split": "train"}],
+)
+def test_the_command_on_the_card_writes_the_same_bytes(tmp_path, keys):
+    generate("--out", str(tmp_path / "one"), **keys)
+    card = (tmp_path / "one" / "README.md").read_text()
+    (command,) = [line for line in card.splitlines() if line.startswith("btbench generate")]
+    result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--out", str(tmp_path / "two")])
+    assert result.exit_code == 0, result.output
+    assert_same_files(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.parametrize("keys", [SMALL, SMALL | {"base": "art-like", "base_windows": 4, "base_rows": 200}])
+def test_the_size_is_told_before_it_is_written(tmp_path, monkeypatch, keys):
+    monkeypatch.setattr("btbench.cli.generate.WORTH_A_WORD_BYTES", 0)
+    told = re.search(r"Note: writing about ([\d.]+) (kB|MB) to", generate("--out", str(tmp_path / "set"), **keys))
+    written = sum(path.stat().st_size for path in (tmp_path / "set").glob("*.jsonl"))
+    assert told and float(told.group(1)) * {"kB": 1e3, "MB": 1e6}[told.group(2)] == pytest.approx(written, rel=0.2)
+    assert "writing" not in generate("--out", str(tmp_path / "quiet"), "--quiet", **keys)
+
+
 def test_what_is_there_is_kept(tmp_path):
     folder = tmp_path / "set"
     folder.mkdir()
@@ -276,7 +299,8 @@ def test_nothing_half_written_stays(tmp_path, monkeypatch):
     assert "has 30" in generate(status=2, **SMALL, base=base, base_rows=31)
     assert "--decoy-size 0" in generate(status=2, decoy_size=0)
     assert "without base" in generate(status=2, base_windows=3)
-    assert "split 'train'" in generate(status=2, windows=1, split="train")
+    refused = generate(status=2, windows=1, split="train")
+    assert "split 'train'" in refused and "--split all" in refused and "--windows 4" in refused
     assert [p.name for p in tmp_path.iterdir()] == ["art.jsonl"]
 
 

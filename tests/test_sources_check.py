@@ -103,6 +103,14 @@ def test_a_wrong_unit_of_time_is_suspected(run, tmp_path: Path, step: float, not
     assert checked(run, "t.jsonl")["notes"] == note
 
 
+@pytest.mark.parametrize(("pairs", "told"), [(1, True), (0, False)])
+def test_many_equal_times_are_told(run, tmp_path: Path, pairs: int, told: bool) -> None:
+    rows = [{**FIT[0], "arrival_s": max(n, pairs), "hash_ids": [f"{n}"]} for n in range(150)]
+    write(tmp_path / "t.jsonl", rows)
+    note = "2 requests (1.3%) arrive at the same time as another: the clock is coarse; --tie spread deals them evenly"
+    assert any(text.startswith(note) for text in checked(run, "t.jsonl", "--block-tokens", "1024")["notes"]) is told
+
+
 def test_windows_and_their_parts(run, tmp_path: Path) -> None:
     labels = ["art", "synthetic", "art"]
     write(tmp_path / "t.jsonl", [{**row, "trace_id": n % 3, "source": labels[n % 3]} for n, row in enumerate(FIT[:7])])

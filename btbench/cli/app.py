@@ -4,6 +4,7 @@ Nothing heavy is imported here or by the modules of the commands: `btbench --hel
 """
 
 import os
+import re
 import sys
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from btbench import __version__
 from btbench.cli import analyze_trace, check, compare, costs, fetch, generate, list_command, plot, replay, sweep, traces
 from btbench.cli.console import print_error, stderr
 from btbench.cli.options import DEBUG
-from btbench.errors import BtbenchError
+from btbench.errors import BtbenchError, UsageError, nearest
 
 COMMANDS = (
     ("replay", replay.replay),
@@ -38,6 +39,11 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE
 class _Commands(TyperGroup):
     """Turns what a user can cause into a few lines on stderr and an exit status; all else stays a traceback."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None:
+            raise UsageError(f"there is no command called {args[0]!r}", nearest(args[0], self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
@@ -46,6 +52,9 @@ class _Commands(TyperGroup):
         except BrokenPipeError:  # whoever read our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
+        except typer.BadParameter as error:
+            error.message = _plainly(error.message)
+            raise
         except KeyboardInterrupt as interrupt:
             print_error(interrupt)
             raise typer.Exit(INTERRUPTED) from None
@@ -54,6 +63,14 @@ class _Commands(TyperGroup):
                 stderr().print_exception()
             print_error(error)
             raise typer.Exit(getattr(error, "exit_status", BAD_INPUT)) from None
+
+
+def _plainly(message: str) -> str:
+    """What the parser says of a wrong value, without its own words, and with the nearest of the names allowed."""
+    message = message.removeprefix("Value error, ")
+    found, _, allowed = message.partition(" is not one of ")
+    hint, _, guessed = nearest(found.strip("'"), re.findall(r"'(.*?)'", allowed)).partition("?")
+    return f"{message} {hint}?" if guessed else message
 
 
 # Typer's Rich help would double the time that `--help` takes; the plain one also keeps examples as they are.

@@ -117,7 +117,7 @@ def _in_words(found: "Survey") -> Iterator[tuple[str, str]]:
     if facts["prompt_blocks"] is None:
         yield "prompt blocks", "none in this format"
     else:
-        size = f"{facts['block_tokens']:,} tokens each" if facts["block_tokens"] else "of unknown size"
+        size = f"of {facts['block_tokens']:,} tokens" if facts["block_tokens"] else "of unknown size"
         yield "prompt blocks", f"{facts['prompt_blocks']:,} {size}, in {facts['requests_with_blocks']:,} requests"
     for what in ("sessions", "users"):
         if facts[what] is not None:

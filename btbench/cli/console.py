@@ -1,13 +1,14 @@
 """What a command says beside its result, all on stderr: errors, notes, how far it is."""
 
 import os
+import re
 import signal
 import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from btbench.errors import BtbenchError
 from btbench.progress import Progress, silent
@@ -33,6 +34,14 @@ def stdout() -> "Console":
         def on_broken_pipe(self) -> None:
             raise  # to where all of them are caught
 
+        def print(self, *objects: Any, **options: Any) -> None:
+            if self.is_terminal:
+                super().print(*objects, **options)
+            else:  # tables are padded to their width: no file or pipe needs that
+                with self.capture() as text:
+                    super().print(*objects, **options)
+                self.file.write(re.sub(r" +$", "", text.get(), flags=re.MULTILINE))
+
     width = None
     if not sys.stdout.isatty():
         columns = os.environ.get("COLUMNS", "")
@@ -47,13 +56,14 @@ def say(text: str, label: str = "", style: str = "") -> None:
     console = stderr()
     lines = f"{label}{text}".splitlines()
     if console.is_terminal:
-        lines = [part for line in lines for part in _wrap(line, console.width)]
+        lines = [part for line in lines for part in wrap(line, console.width)]
     told = Text("\n".join(lines))
     told.stylize(style, 0, len(label))
     console.print(told, soft_wrap=True)
 
 
-def _wrap(line: str, width: int) -> list[str]:
+def wrap(line: str, width: int) -> list[str]:
+    """A text in lines, broken between words, never inside one."""
     return textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from btbench.cli.console import stdout
+from btbench.cli.console import stdout, wrap
 from btbench.cli.options import Format
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def print_rows(tables: Mapping[str, Rows], format: Format, notes: Sequence[str] 
         for rows in tables.values():
             stdout().print(_rich(rows))
         for note in notes:
-            stdout().print(note)
+            stdout().print("\n".join(wrap(note, stdout().width)), soft_wrap=True)
 
 
 def in_words(key: str, value: Value) -> str:

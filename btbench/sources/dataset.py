@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 import zstandard
 
-from btbench.errors import OutputError, TraceError
+from btbench.errors import OutputError
 from btbench.progress import Progress, silent
 from btbench.sources.base_windows import BaseWindows, take_base_windows
-from btbench.sources.generator import LABEL, Layout, SyntheticWindow, check_base, draw_windows
+from btbench.sources.generator import LABEL, Layout, SyntheticWindow, check_base, draw_windows, empty_split
 from btbench.sources.kept_ids import KeptRow, kept_or_made
 from btbench.trace_spec import GeneratorSpec
 
@@ -27,6 +27,7 @@ VERSION = "1"
 FILE_FORMATS = ("jsonl", "jsonl.gz", "jsonl.zst", "parquet")
 SESSION_BLOCKS = 8  # a base row's session is the prefix of so many blocks, as in the published set
 ZSTD_LEVEL = 3
+SAMPLED_ROWS = 200  # of a window, to tell the size of a set before it is written
 Row = dict[str, Any]
 
 
@@ -56,11 +57,19 @@ class Contents:
         wanted = ("train", "test") if self.spec.split == "all" else (self.spec.split,)
         names = [s for s in wanted if self.splits[s] or (self.base is not None and self.base.splits[s])]
         if not names:
-            raise TraceError(
-                f"split {self.spec.split!r} of {self.spec.windows} generated window is empty",
-                "Allowed: more windows, or split 'all'.",
-            )
+            raise empty_split(self.spec)
         return names
+
+    def jsonl_bytes(self) -> int:
+        """About the size of all rows as plain JSON Lines, from the first window of each source."""
+        names = self.split_names()
+        total = 0
+        if numbers := [n for name in names for n in self.splits[name]]:
+            rows = list(_synthetic_rows(self.spec, self.layout, self.windows[numbers[0]], numbers[0]))
+            total += len(numbers) * _sampled_bytes(rows)
+        if self.base is not None and (numbers := [n for name in names for n in self.base.splits[name]]):
+            total += len(numbers) * _sampled_bytes(list(_base_rows(self.base, numbers[0], self.kept)))
+        return total
 
     def rows(self, split: str) -> Iterator[tuple[dict[str, Any], list[Row]]]:
         """Each window of a split, synthetic ones first: what it is, and its rows."""
@@ -80,6 +89,11 @@ class Contents:
         """What the base rows keep of their source."""
         assert self.base is not None
         return kept_or_made(self.base.trace, self.base.located, self.base.rows, self.base.trace.name)
+
+
+def _sampled_bytes(rows: list[Row]) -> int:
+    sample = rows[:: max(1, len(rows) // SAMPLED_ROWS)]
+    return len(msgspec.json.Encoder().encode_lines([r | {"split": "train"} for r in sample])) * len(rows) // len(sample)
 
 
 def _row(source: str, window: str, number: int, at: int, request: str, arrival_s: float, **rest: Any) -> Row:

@@ -61,10 +61,12 @@ def info_bytes(info: dict[str, Any]) -> bytes:
 
 
 def command_of(spec: GeneratorSpec, file_format: str) -> str:
-    """The command that writes the same set."""
+    """The command that writes the same set; it always tells the keys whose default is another one there."""
     plain = GeneratorSpec()
-    changed = [(k, v) for k, v in spec.model_dump().items() if v != getattr(plain, k)] + [("file_format", file_format)]
-    return shlex.join(["btbench", "generate", *(w for k, v in changed for w in (f"--{k.replace('_', '-')}", f"{v}"))])
+    told = {"windows"} | ({"base_windows"} if spec.base is not None else set())
+    keys = {k: v for k, v in spec.model_dump().items() if k in told or v != getattr(plain, k)}
+    words = [w for k, v in (keys | {"file_format": file_format}).items() for w in (f"--{k.replace('_', '-')}", f"{v}")]
+    return shlex.join(["btbench", "generate", *words])
 
 
 def card_of(contents: Contents, written: list[Written], file_format: str) -> str:

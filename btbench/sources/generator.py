@@ -161,14 +161,19 @@ def generate_trace(spec: GeneratorSpec, folder: Path = Path(), progress: Progres
         others = take_base_windows(spec, folder, progress).of_split(spec.split)
         parts += [others] if others is not None else []
     if not parts:
-        raise TraceError(
-            f"split {spec.split!r} of {spec.windows} generated window is empty",
-            "Allowed: more windows, or split 'all'.",
-        )
+        raise empty_split(spec)
     trace = _side_by_side(parts).with_changes(
         name="generated", format="generated", source="generated", block_tokens=spec.block_tokens
     )
     return trace.with_changes(digest=content_digest(trace))
+
+
+def empty_split(spec: GeneratorSpec) -> TraceError:
+    """What to do where a split has no window."""
+    return TraceError(
+        f"split {spec.split!r} is empty: {spec.windows} synthetic window{'s'[: spec.windows != 1]} cannot be divided.",
+        f"Use split 'all' (--split all), or more windows (--windows {max(4, spec.windows + 1)}).",
+    )
 
 
 def _side_by_side(parts: list[Trace]) -> Trace:

@@ -15,6 +15,8 @@ from btbench.sources.suspicions import likely_block_tokens, longest_span_s
 from btbench.trace import Oddity, Trace
 from btbench.trace_spec import TraceSpec
 
+TIED_SHARE = 0.01  # of requests at equal times, above which it is worth a note
+
 
 class Survey(NamedTuple):
     """A trace at a glance."""
@@ -28,7 +30,12 @@ class Survey(NamedTuple):
 def survey(whole: Whole, spec: TraceSpec) -> Survey:
     """A packed source as the options would have it read. Raises ScenarioError where windows do not fit."""
     trace = settle(whole, spec, needs_block_tokens=False)
-    return Survey(_facts(trace), trace.oddities, trace.notes, tuple(_plan(trace)))
+    facts = _facts(trace)
+    notes = trace.notes
+    if facts["tied_share"] and facts["tied_share"] > TIED_SHARE:
+        tied = f"{facts['tied_arrivals']:,} requests ({facts['tied_share']:.1%}) arrive at the same time as another"
+        notes = (*notes, f"{tied}: the clock is coarse; --tie spread deals them evenly over its tick")
+    return Survey(facts, trace.oddities, notes, tuple(_plan(trace)))
 
 
 def _facts(trace: Trace) -> dict[str, Any]:
