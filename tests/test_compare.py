@@ -62,7 +62,7 @@ def test_a_change_has_values_difference_ratio_interval_and_words(results):
     assert (change.a, change.b, change.difference, change.ratio) == (a, b, b - a, b / a)
     assert change.interval.low < b - a < change.interval.high < 0
     assert change.paired is True
-    assert change.words == f"{a / b:.1f}x lower mean TTFT"
+    assert change.words == f"{(a - b) / a * 100:.1f}% lower mean TTFT"
     same = next(c for c in comparison.changes if c.policy == "cache_aware")
     assert same.words == "the same mean TTFT"
     assert same.interval is None
@@ -89,8 +89,8 @@ def test_draws_of_the_same_distribution_are_no_difference_beyond_noise(results):
 @pytest.mark.parametrize(
     ("a", "b", "metric", "words"),
     [
-        (1.9, 1.0, "mean_ttft_s", "1.9x lower mean TTFT"),
-        (1.0, 40.0, "p95_queue_s", "40x higher p95 queue wait"),
+        (1.9, 1.0, "mean_ttft_s", "47.4% lower mean TTFT"),
+        (1.0, 40.0, "p95_queue_s", "3,900% higher p95 queue wait"),
         (1.0, 1.032, "p95_ttft_s", "3.2% higher p95 TTFT"),
         (0.5, 0.4, "hbm_hit_rate", "20.0% lower HBM hit rate"),
         (0.0, 0.4, "hit_rate", "higher hit rate"),
@@ -264,7 +264,7 @@ def test_the_command_prints_the_table_and_ends_with_0(results):
     assert ended.exit_code == 0
     assert f"A: {results / 'old'} (old)" in ended.stdout.replace("\n", "")
     assert "Comparison of mean TTFT, all requests" in ended.stdout
-    assert "x lower" in ended.stdout
+    assert "% lower" in ended.stdout
     assert "policy.btb.copies: 4 against 3" in ended.stdout
     assert max(map(len, ended.stdout.splitlines())) <= 80
     assert run(results / "old", results / "new").stdout == ended.stdout

@@ -118,8 +118,13 @@ def test_json_and_csv_hold_everything_in_full(run) -> None:
     ]
     assert told["setup"][0]["break_even_bytes_per_s"] == PAPER.break_even_bytes_per_s
     assert [row["tier"] for row in told["tiers"]] == list(TIERS)
-    first, *_ = run("--tokens", "8000", "--format", "csv").split("\n\n")
-    assert [float(x) for x in next(csv.DictReader(io.StringIO(first))).values()] == [8000.0, *_seconds(PAPER, 8000)]
+    rows = list(csv.DictReader(io.StringIO(run("--tokens", "8000", "--format", "csv"))))
+    times = {row["way"]: float(row["value"]) for row in rows if (row["metric"], row["tokens"]) == ("time_s", "8000")}
+    assert times == dict(zip(("prefill", *TIERS), _seconds(PAPER, 8000), strict=True))
+    of_setup = {row["metric"]: float(row["value"]) for row in rows if not row["way"]}
+    assert of_setup["break_even_bytes_per_s"] == PAPER.break_even_bytes_per_s
+    assert {(row["model"], row["gpu"], row["gpus"]) for row in rows} == {("llama-3.3-70b", "h100", "4")}
+    assert len(rows) == 5 + 4 * 4 + 3 and all(None not in row and None not in row.values() for row in rows)
 
 
 def _seconds(costs: KvCosts, tokens: int) -> list[float]:

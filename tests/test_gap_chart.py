@@ -3,6 +3,7 @@
 import pytest
 
 from btbench.charts.gap import gap_chart
+from btbench.charts.reduction import ends_of
 from btbench.charts.style import themed
 from btbench.charts.view import View
 from btbench.results.files import Result
@@ -35,7 +36,23 @@ def test_the_title_is_the_finding(closed, said):
     assert figure.texts[0].get_text().replace("\n", " ") == said
     (panel,) = figure.axes
     drawn = {text.get_text() for text in panel.texts}
-    assert drawn == {f"{v:.1f}%" if v > -100 else f"◂ {v:,.0f}%" for shares in closed.values() for v in shares}
+    values = [value for shares in closed.values() for value in shares]
+    assert drawn == {("◂ " * (v < -100) + f"{v:.1f}%").replace("-", "\N{MINUS SIGN}") for v in values}
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([62.0, 10.0], (0, 75)),
+        ([-115.4, -0.2], (-100, 0)),
+        ([-2.0, 60.0], (-25, 75)),
+        ([-0.3, 1.0], (-5, 5)),
+        ([0.0], (0, 5)),
+        ([100.0], (0, 100)),
+    ],
+)
+def test_the_axis_ends_where_the_values_do(values, ends):
+    assert ends_of(values) == ends
 
 
 def test_without_a_floor_or_a_gap_there_is_no_chart():

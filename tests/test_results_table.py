@@ -48,6 +48,9 @@ def rendered(result, width):
         (0.99999, "1.00 s"),
         (493.05, "493 s"),
         (1373.6, "1,374 s"),
+        (1e-6, "1.00 µs"),
+        (3.8e-7, "<1 µs"),
+        (-3.8e-7, ">-1 µs"),
         (0.0, "0 s"),
         (None, "–"),
     ],
@@ -87,7 +90,10 @@ def test_changes_have_a_sign(value, text):
 
 
 def test_percentages_have_no_negative_zero():
-    assert numbers.percent(-0.04) == "0.0%"
+    assert numbers.percent(-0.004) == "0.0%"
+    assert numbers.percent(-0.04) == "-0.04%"
+    assert numbers.percent(-0.06) == "-0.1%"
+    assert numbers.percent(-1077.3) == "-1,077.3%"
     assert numbers.share(0.62025) == "62.0%"
 
 
@@ -99,8 +105,12 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_cut(width):
     assert "…" not in text
     for row in result.rows:
         assert numbers.duration(row["mean_ttft_s"]) in text
-        assert numbers.duration(row["mean_prefill_s"]) in text
-    assert ("end to end" in text) == (width >= 104)
+        assert numbers.duration(row["mean_prefill_s"]) in text or (row.part != "all" and width < 104)
+    words = " ".join(text.split())
+    assert ("Not shown: p50, p99, end to end, queue, reuse, prefill of the other parts, least, most." in words) == (
+        width < 104
+    )
+    assert words.count("no policy can beat it") == 1  # the legend of three tables
 
 
 def test_at_80_columns_tables_are_cut_at_most_before_what_ttft_is_spent_on():
@@ -170,18 +180,18 @@ def test_parts_have_a_table_of_their_own():
 @pytest.mark.parametrize(
     ("reductions", "said"),
     [
-        ([11.04, 70.28], "btb has a mean TTFT 11.0% to 70.3% lower than cache_aware on all 2 setups."),
+        ([11.04, 70.28], "btb has a mean TTFT 11.0% to 70.3% lower than cache_aware on both setups."),
         ([-116.4, -70.9, -80.0], "btb has a mean TTFT 70.9% to 116.4% higher than cache_aware on all 3 setups."),
         (
             [-1.0, 0.2, 0.01],
-            "btb has a mean TTFT from 1.0% higher to 0.2% lower against cache_aware: "
-            "lower on 1, higher on 1 of 3 setups.",
+            "btb has a mean TTFT within 1% of cache_aware's on all 3 setups.",
         ),
+        ([-1.02, 0.0], "btb has a mean TTFT within 1.1% of cache_aware's on both setups."),
         (
-            [-1.0, 0.0],
-            "btb has a mean TTFT from 1.0% higher to the same against cache_aware: "
-            "lower on 0, higher on 1 of 2 setups.",
+            [-9.0, 2.0, 0.01],
+            "btb has a mean TTFT from 9.0% higher to 2.0% lower than cache_aware: lower on 1, higher on 1 of 3 setups.",
         ),
+        ([-9.0, 0.0], "btb has a mean TTFT up to 9.0% higher than cache_aware: higher on 1 of 2 setups."),
         ([0.01], "btb has the same mean TTFT as cache_aware."),
         ([62.025], "btb has a mean TTFT 62.0% lower than cache_aware."),
     ],
@@ -200,9 +210,9 @@ def test_findings_say_what_each_policy_does(reductions, said):
     ("closed", "said"),
     [
         ([65.04], ", closing 65.0% of the gap to the floor."),
-        ([80.0, 20.0], " on all 2 setups, closing 20.0% to 80.0% of the gap to the floor."),
-        ([80.0, -1.0], " on all 2 setups."),
-        ([80.0, None], " on all 2 setups."),
+        ([80.0, 20.0], " on both setups, closing 20.0% to 80.0% of the gap to the floor."),
+        ([80.0, -1.0], " on both setups."),
+        ([80.0, None], " on both setups."),
     ],
 )
 def test_findings_say_how_much_of_the_gap_a_gain_closes(closed, said):
@@ -221,14 +231,41 @@ def test_findings_say_what_was_turned_away():
     ]
 
 
-def test_findings_are_told_for_each_part_at_the_end_of_the_table():
+@pytest.mark.parametrize(
+    ("busy", "said"),
+    [
+        ((0.98, 0.5), None),
+        ((0.991, 0.5), "s is saturated behind cache_aware: replicas are busy 99.1% of the makespan. "),
+        ((0.991, 0.999), "s is saturated: replicas are busy 99.1% to 99.9% of the makespan. "),
+    ],
+)
+def test_findings_say_where_a_cluster_cannot_keep_up(busy, said):
+    values = make_result().rows[0].values | {"mean_reduction_pct": None}
+    rows = tuple(
+        Row("s", policy, "all", {**values, "replica_use_mean": share})
+        for policy, share in zip(("cache_aware", "btb"), busy, strict=True)
+    )
+    why = "Queues grow through the window, so TTFT depends on the length of the trace."
+    assert findings(Result(rows, Provenance())) == ([said + why] if said else [])
+
+
+@pytest.mark.parametrize("copies", [0, 3])
+def test_findings_say_why_btb_made_no_copies(copies):
+    values = make_result().rows[0].values | {"mean_reduction_pct": 0.0, "gap_closed_pct": None, "copies": copies}
+    result = Result((Row("s", "btb", "all", values),), Provenance(baseline="lru", prefix_tokens={"btb": 65536}))
+    why = "btb made no copies; its prefix is 65,536 tokens here, and nothing shorter is copied."
+    assert findings(result) == ["btb has the same mean TTFT as lru.", *([] if copies else [why])]
+    assert (why in markdown_table(result)) == (why in " ".join(rendered(result, 80).split())) == (not copies)
+
+
+def test_findings_are_told_for_each_part_before_the_tables():
     result = make_result(labels=("art", "synthetic", "art"))
     told = findings(result)
     parts = ("all requests", "art", "synthetic")
     assert [line.split(" has ")[0] for line in told] == [
         f"{part}: {policy}" for part in parts for policy in ("least_load", "btb")
     ]
-    assert rendered(result, 200).splitlines()[-6:] == told
+    assert [line.rstrip() for line in rendered(result, 200).splitlines()[2:8]] == [f"- {line}" for line in told]
 
 
 def test_published_values_stand_beside_ours_with_the_difference():
@@ -249,7 +286,7 @@ def test_published_values_stand_beside_ours_with_the_difference():
         numbers.percent((a - b * 1.1) / a * 100),
         numbers.percent((a - b) / a * 100),
     ]
-    assert sheet.note == "Largest difference of 2 values: -9.1%. Source: a paper"
+    assert sheet.note == "Largest relative difference of 2 values: -9.1%. Source: a paper"
     assert published_sheet(result, "all", "p95").groups == ()
     assert "Published mean TTFT" in rendered(result, 80)
     assert "Published" not in rendered(plain, 80)

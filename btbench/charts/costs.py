@@ -10,7 +10,10 @@ from matplotlib.figure import Figure
 
 from btbench.charts.scales import log_axis, tick_count, tick_duration
 from btbench.charts.style import (
+    BLUE,
     GREEN,
+    ORANGE,
+    PURPLE,
     RED,
     Theme,
     check_formats,
@@ -26,7 +29,8 @@ from btbench.results import numbers
 
 BAR_TOKENS = 8000
 NAMES = {"prefill": "prefill", "disk": "NVMe", "rdma": "RDMA", "ram": "host RAM", "hbm": "HBM"}
-_MARKERS = {"prefill": "o", "disk": "s", "rdma": "^", "ram": "D", "hbm": "v"}
+_COLOURS = {"prefill": RED, "disk": ORANGE, "rdma": BLUE, "ram": GREEN, "hbm": PURPLE}
+_MARKERS = {"prefill": "o", "disk": "s", "rdma": "^", "ram": "v", "hbm": "D"}
 _HEIGHT_IN, _LABEL_IN = 3.4, 0.19
 
 
@@ -63,15 +67,16 @@ def lines_chart(costs: KvCosts, lengths: Sequence[int], theme: Theme) -> Figure:
     tokens = np.array(sorted(lengths), float)
     labels = {way: NAMES[way] for way in NAMES}
     labels |= {tier: f"{NAMES[tier]}, {numbers.size(costs.bandwidth_bytes_per_s(tier))}/s" for tier in TIERS}
-    right_in = text_width_in(labels.values(), 9.5) + 0.35
+    right_in = text_width_in(labels.values(), 9.5) + 0.55
     figure = fixed_figure(_HEIGHT_IN, _title(costs), _subtitle(costs), left_in=0.85, right_in=right_in, above_in=0.15)
     axes = figure.subplots()
     plain_axes(axes, "both")
     ends = {way: _seconds(costs, way, tokens[-1]) for way in NAMES}
     starts = [_seconds(costs, way, tokens[0]) for way in NAMES]
     for way in NAMES:
-        colour = on_page(RED if way == "prefill" else GREEN, theme)
-        axes.plot(tokens, [_seconds(costs, way, n) for n in tokens], color=colour, marker=_MARKERS[way], markersize=5)
+        colour = on_page(_COLOURS[way], theme)
+        seconds = [_seconds(costs, way, n) for n in tokens]
+        axes.plot(tokens, seconds, color=colour, marker=_MARKERS[way], markersize=6)
     low, high = min(starts) / 2, max(ends.values()) * 2
     log_axis(axes, "y", low, high, tick_duration, ticks=8)
     log_axis(axes, "x", tokens[0] / 1.1, tokens[-1] * 1.1, tick_count, ticks=8)
@@ -79,8 +84,10 @@ def lines_chart(costs: KvCosts, lengths: Sequence[int], theme: Theme) -> Figure:
     axes.set_ylabel("time to have its KV in HBM, log scale")
     places = {way: np.log(end / low) / np.log(high / low) for way, end in ends.items()}
     for way, y in _spread(places, _LABEL_IN / _HEIGHT_IN).items():
+        axes.plot(1.022, y, color=on_page(_COLOURS[way], theme), marker=_MARKERS[way], markersize=6, clip_on=False,
+                  transform=axes.transAxes)  # fmt: skip
         axes.annotate(
-            labels[way], (1, y), (6, 0), "axes fraction", "offset points", va="center_baseline", color=theme.ink
+            labels[way], (1, y), (20, 0), "axes fraction", "offset points", va="center_baseline", color=theme.ink
         )
     return figure
 
@@ -102,8 +109,8 @@ def bars_chart(costs: KvCosts, theme: Theme) -> Figure:
     plain_axes(axes, "x")
     seconds = {way: _seconds(costs, way, BAR_TOKENS) for way in NAMES}
     for k, (way, value) in enumerate(seconds.items()):
-        colour, hatch = (RED, "") if way == "prefill" else (GREEN, "//")
-        axes.barh(k, value, 0.66, color=on_page(colour, theme), hatch=hatch, linewidth=0)
+        hatch = "" if way == "prefill" else "//"
+        axes.barh(k, value, 0.66, color=on_page(_COLOURS[way], theme), hatch=hatch, linewidth=0)
         text = numbers.duration(value) if way == "prefill" else f"{numbers.duration(value)}, {_faster(costs, way)}"
         axes.annotate(text, (value, k), (5, 0), textcoords="offset points", va="center_baseline")
     axes.set_yticks(range(len(NAMES)), list(NAMES.values()), color=theme.ink, size=9.5)

@@ -22,7 +22,7 @@ from btbench.charts.window import WHOLE, Choice
 from btbench.charts.work import copies_chart, prefill_chart
 from btbench.errors import BtbenchError, UsageError, nearest
 from btbench.progress import Progress, silent
-from btbench.results.files import SCENARIO, load_result
+from btbench.results.files import REQUESTS, SCENARIO, load_result
 from btbench.results.report import write_report
 from btbench.results.summary import ALL
 from btbench.scenario import Scenario, load_scenario
@@ -50,16 +50,19 @@ def draw_result(
     choice: Choice = WHOLE,
     out: Path | None = None,
     progress: Progress = silent,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> list[Path]:
     """Draw all charts of the result in `folder` into `folder/charts` and renew its report, or draw them into `out`.
 
     They are of the whole trace, and the reductions of its parts too; or of one part. `choice` is what the timeline
-    shows. Returns their paths; a chart that the result has no data for is left out. Raises OutputError where there is
+    shows. Returns their paths; a chart that the result has no data for is left out, and
+    `tell` hears of those of before that stay. Raises OutputError where there is
     no result, UsageError for an unknown name, theme or format.
     """
     formats = check_formats(formats)
-    paths = []
+    paths, old = [], []
     with open_view(folder, theme, part) as view:
+        target = out or view.folder / FOLDER
         charts = [(stem_of(name, part), chart, view) for name, chart in CHARTS]
         charts.append((stem_of("timeline", part), lambda view: timeline_chart(view, choice), view))
         if part == ALL:  # bursts and ordinary traffic apart
@@ -69,7 +72,13 @@ def draw_result(
             progress("drawing", k, len(charts))
             figure = chart(shown)
             if figure is not None:
-                paths += save_figure(figure, out or view.folder / FOLDER, stem, formats, view.theme)
+                paths += save_figure(figure, target, stem, formats, view.theme)
+                continue
+            names = [file_name(stem, format, view.theme) for format in formats]
+            old += [name for name in names if (target / name).exists()]
+    if old:
+        why = "the result has no data for them" + ("" if (view.folder / REQUESTS).exists() else f" without {REQUESTS}")
+        tell(f"not drawn again, as {why}: {', '.join(old)}; those in {target} are of before")
     if out is None:
         write_report(view.folder)  # which shows the charts beside it
     return paths

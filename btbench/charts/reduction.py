@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import ceil, floor
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -29,23 +32,36 @@ def reduction_chart(view: View) -> Figure | None:
         note = f"Negative: more. {note}".strip()
     titles = [f"Reduction of {name} TTFT" for name in _STATISTICS]
     lines = line_chart(view, keys, titles, reduction_title(view), note)
+    values = {
+        name: {key: float(view.rows[key][f"{name}_reduction_pct"] or 0.0) for key in keys} for name in _STATISTICS
+    }
+    ends = ends_of([value for of in (*values.values(), *published.values()) for value in of.values()])
     for panel, name in zip(lines.panels, _STATISTICS, strict=True):
-        values = {key: float(view.rows[key][f"{name}_reduction_pct"] or 0.0) for key in keys}
-        draw_percents(view, panel, lines, values)
+        draw_percents(view, panel, lines, values[name], ends)
         _draw_ticks(view, panel, lines, published[name])
         panel.set_xlabel(f"% less than {shorten(view.baseline, 24)}")
     return lines.figure
 
 
-def draw_percents(view: View, panel: Axes, lines: Lines, values: dict[Key, float]) -> None:
-    """Bars from -100 to 100 %, each with its value; longer ones end there, their numbers do not."""
-    left = min(0.0, max(min(values.values()), _WORST_PCT))
+def ends_of(values: Iterable[float]) -> tuple[float, float]:
+    """Ends of an axis that holds these percents: multiples of 25 around 0, or of 5 where all are small; from -100."""
+    low, high = min(0.0, *values), max(0.0, *values)
+    step = 25 if max(high, -low) > 10 else 5
+    return max(floor(low / step) * step, _WORST_PCT), max(ceil(high / step) * step, step if low == 0 else 0)
+
+
+def draw_percents(view: View, panel: Axes, lines: Lines, values: dict[Key, float], ends: tuple[float, float]) -> None:
+    """Bars between the ends, each with its value; those below -100 % end there, their numbers do not."""
+    left, right = ends
     texts = {
-        key: numbers.percent(value) if value >= _WORST_PCT else f"◂ {value:,.0f}%" for key, value in values.items()
+        key: ("◂ " if value < _WORST_PCT else "") + numbers.percent(value).replace("-", "\N{MINUS SIGN}")
+        for key, value in values.items()
     }
-    negative = [text for key, text in texts.items() if values[key] < 0]
-    fit(panel, left, 100, text_width_in(negative, lines.size) + 0.12, text_width_in(["100.0%"], lines.size) + 0.12)
-    panel.set_xticks([tick for tick in range(-100, 101, 50 if left < -25 else 25) if tick >= left])
+    before = [text for key, text in texts.items() if values[key] < 0]
+    after = [text for key, text in texts.items() if values[key] >= 0]
+    fit(panel, left, right, text_width_in(before, lines.size) + 0.12, text_width_in(after, lines.size) + 0.12)
+    step = next(step for step in (5, 25, 50) if (right - left) / step <= 5)
+    panel.set_xticks([tick for tick in range(-100, 101, step) if left <= tick <= right])
     for key, value in values.items():
         mark = view.marks[key[1]]
         shown = max(value, _WORST_PCT)

@@ -46,7 +46,9 @@ def around(values: list[float], below: float = 1.6, above: float = 1.6) -> tuple
 
 
 def tick_duration(seconds: float) -> str:
-    """10 ms, 1 s, 1,000 s."""
+    """200 ns, 10 ms, 1 s, 1,000 s."""
+    if 0 < seconds < 0.9995e-6:
+        return f"{seconds * 1e9:.3g} ns"
     return _without_zeros(numbers.duration(seconds))
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from btbench.cli.console import stdout
-from btbench.cli.options import DebugOption, Format, FormatOption
+from btbench.cli.console import note, stdout
+from btbench.cli.options import DebugOption, Format, FormatOption, QuietOption
 
 if TYPE_CHECKING:
     from btbench.results.compare import Comparison
@@ -45,7 +45,10 @@ def compare(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Also draw the comparison into this folder.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Compare although trace, seed or model differ.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare although trace, seed or model differ; replaces nothing.")
+    ] = False,
+    quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Compare results, with intervals, and fail where a router got worse.
@@ -85,7 +88,9 @@ def compare(
     if out is not None:
         from btbench.charts.comparison import draw_comparisons
 
-        draw_comparisons([comparison for comparison, _ in compared], out)
+        paths = draw_comparisons([comparison for comparison, _ in compared], out)
+        if not quiet:
+            note(f"charts: {', '.join(map(str, paths))}")
     _print(compared, format)
     if github_summary:
         _write(Path(summary_file), _markdown(compared), append=True)

@@ -10,7 +10,7 @@ from btbench.cli.console import note, stdout
 from btbench.cli.number_lists import counts
 from btbench.cli.options import DebugOption, Format, FormatOption, QuietOption
 from btbench.cli.plot import ChartsOption, Theme, ThemeOption, chart_formats
-from btbench.cli.rows import Rows, print_rows
+from btbench.cli.rows import Rows, Value, print_rows
 
 if TYPE_CHECKING:
     from btbench.cluster.costs import KvCosts
@@ -134,6 +134,19 @@ def _tables(costs: "KvCosts", lengths: Sequence[int]) -> dict[str, Rows]:
     }
 
 
+def _long_rows(costs: "KvCosts", lengths: Sequence[int]) -> Rows:
+    """The same as one table, a number a row: `way` is prefill or a tier, empty for what is of the setup."""
+    tables = _tables(costs, lengths)
+    of = {key: tables["setup"][0][key] for key in ("model", "gpu", "gpus", "mfu")}
+    cells: list[tuple[Value, Value, str, Value]] = []
+    for row in tables["times"]:
+        cells += [(key.removesuffix("_s"), row["tokens"], "time_s", row[key]) for key in row if key != "tokens"]
+    for row in tables["tiers"]:
+        cells += [(row["tier"], None, key, row[key]) for key in row if key != "tier"]
+    cells += [(None, None, key, value) for key, value in tables["setup"][0].items() if key not in of]
+    return [of | dict(zip(("way", "tokens", "metric", "value"), cell, strict=True)) for cell in cells]
+
+
 def _sheets(costs: "KvCosts", lengths: Sequence[int]) -> "list[Sheet]":
     """The same for people."""
     from btbench.cluster.costs import TIERS
@@ -189,8 +202,10 @@ def _ms(seconds: float) -> str:
 def _print(costs: "KvCosts", lengths: Sequence[int], format: Format) -> None:
     from btbench.results.table import markdown_sheets, render_sheets
 
-    if format in (Format.json, Format.csv):
+    if format is Format.json:
         print_rows(_tables(costs, lengths), format)
+    elif format is Format.csv:
+        print_rows({"costs": _long_rows(costs, lengths)}, format)
     elif format is Format.markdown:
         print(markdown_sheets(_sheets(costs, lengths)), end="")
     else:

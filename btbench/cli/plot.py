@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from btbench.cli.console import progress_bar
+from btbench.cli.console import note, progress_bar
 from btbench.cli.options import DebugOption, QuietOption
 
 
@@ -74,7 +74,8 @@ def plot(
 
     choice = Choice(setup, window, _span(span))
     with progress_bar(quiet) as progress:
-        paths = draw_result(result, chart_formats(charts), theme.value, part, choice, out, progress)
+        tell = (lambda text: None) if quiet else note
+        paths = draw_result(result, chart_formats(charts), theme.value, part, choice, out, progress, tell)
         if animate:
             paths.append(film_result(result, theme.value, part, choice, out, progress))
         if perfetto is not None:

@@ -4,6 +4,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -122,13 +123,14 @@ def _replay(
     trace = open_trace(asked.trace, asked.folder, seed=asked.seed, progress=progress)
     for text in oddities(trace):
         tell(text)
-    announce_compiling(tell, progress)
+    announce_compiling(tell, progress, asked.policies)
     started = time.perf_counter()
     with write_result(folder, trace, asked.baseline, force) as writer:
         for setup, policy, runs in replay_grid(
             trace, asked.setups, asked.policies, asked.options, asked.seed, jobs, progress
         ):
             writer.add(setup, policy, runs)
+        remember_compiled(asked.policies)
         result = writer.finish(
             scenario=asked.name,
             scenario_toml=asked.to_toml(folder),
@@ -142,41 +144,46 @@ def _replay(
             from btbench.charts.draw import draw_result
 
             draw_result(writer.folder, progress=progress)
-    for text in _idle(result, asked.policies, trace.block_tokens):
-        tell(text)
     replayed = len(trace) * len(asked.setups) * len(asked.policies)
     engine_s = sum(float(row["engine_s"] or 0) for row in result.rows if row.part == "all")
     line = f"{replayed:,} requests replayed in {took_s:.2f} s (engine {engine_s:.2f} s); result in {folder}"
     return result, line
 
 
-def announce_compiling(tell: Callable[[str], None], progress: "Progress") -> None:
-    """Say why the first replay takes its time, where this is one."""
+def announce_compiling(tell: Callable[[str], None], progress: "Progress", policies: Sequence["Policy"]) -> None:
+    """Say why a replay takes its time, where kernels are to be compiled for these policies."""
     from btbench import jit
 
+    own = [policy for policy in policies if policy.is_compiled_plugin]
+    routers = [p for p in policies if p.custom is None and not all(kind.is_papers for kind in p.kinds())]
     if not jit.is_compiled():
         tell("the first replay on this machine compiles the engine, once; that takes up to a minute")
         progress("compiling the engine, once on this machine", 0, 0)
+    elif routers and not _routers_marker().exists():
+        tell(f"the first replay of {routers[0].name} or its like compiles the engine for them, once")
+        progress("compiling the engine, once on this machine", 0, 0)
+    if own:
+        names = ", ".join(policy.name for policy in own)
+        tell(f"compiling the policy {names} with the engine, at every start; that takes up to half a minute")
+
+
+def remember_compiled(policies: Sequence["Policy"]) -> None:
+    """After a replay: the engine is compiled for the built-in policies that have kernels of their own, if replayed."""
+    if any(policy.custom is None and not all(kind.is_papers for kind in policy.kinds()) for policy in policies):
+        with suppress(OSError):
+            _routers_marker().touch()
+
+
+def _routers_marker() -> Path:
+    """A file in the folder of the kernels, since they do not tell for which policies they were compiled."""
+    from btbench import jit
+
+    return jit.CACHE_FOLDER / "routers.compiled"
 
 
 def oddities(trace: "Trace") -> list[str]:
     """What the trace holds that a reader should know of."""
-    odd = [
-        f"{odd.kind}: {odd.count:,} row{'s'[: odd.count != 1]}, first row {odd.first_row:,}; {odd.handling}"
-        for odd in trace.oddities
-    ]
-    return [f"{trace.name}: {text}" for text in (*odd, *trace.notes)]
-
-
-def _idle(result: "Result", policies: Sequence["Policy"], block_tokens: int) -> list[str]:
-    """Policies that were to copy but never did, and so say little about copying."""
-    idle = []
-    for policy in policies:
-        if policy.kind == "btb" and not any(row["copies"] for row in result.rows if row.policy == policy.name):
-            blocks = policy.for_blocks(block_tokens).parameters.btb.prefix_blocks
-            tokens = blocks * block_tokens
-            idle.append(f"{policy.name} made no copies; its prefix of {blocks:,} blocks is {tokens:,} tokens here")
-    return idle
+    return [f"{trace.name}: {text}" for text in (*trace.oddities, *trace.notes)]
 
 
 def _print(result: "Result", format: Format) -> None:
@@ -191,4 +198,5 @@ def _print(result: "Result", format: Format) -> None:
     elif format is Format.json:
         sys.stdout.write(summary_json(result.rows, STABLE_METRICS))
     else:
-        sys.stdout.write(summary_csv(result.rows, STABLE_METRICS))
+        once = [row for row in result.rows if row.part in result.distinct_parts]
+        sys.stdout.write(summary_csv(once, STABLE_METRICS))

@@ -18,7 +18,7 @@ from btbench.cli.options import (
     QuietOption,
     SeedOption,
 )
-from btbench.cli.replay import PolicyOption, SetupOption, announce_compiling, oddities
+from btbench.cli.replay import PolicyOption, SetupOption, announce_compiling, oddities, remember_compiled
 
 if TYPE_CHECKING:
     from btbench.progress import Progress
@@ -123,11 +123,12 @@ def _replay(
                 tell(text)
         check_part(trace, part)
         if not done:
-            announce_compiling(tell, progress)
+            announce_compiling(tell, progress, [policy for _, variant in variants for policy in variant.policies])
         for k, found in zip(places, _replay_points(trace, [points[k] for k in places], jobs), strict=True):
             rows[k] = found
             done += 1
             progress("replaying", done, len(variants))
+            remember_compiled(variants[k][1].policies)
         del trace  # before the next is opened
     return rows
 

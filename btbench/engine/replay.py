@@ -64,7 +64,7 @@ def check_replayable(trace: Trace) -> None:
     if trace.block_tokens < 1:
         raise TraceError(
             f"{trace.name}: does not tell its block size, and the cluster model needs one",
-            "Set block_tokens in [trace] of the scenario, e.g. block_tokens = 256.",
+            "Say it: --block-tokens, or block_tokens in [trace] of the scenario, e.g. block_tokens = 256.",
         )
 
 

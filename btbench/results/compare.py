@@ -47,7 +47,7 @@ class Change:
 
     @property
     def short_words(self) -> str:
-        """The change of B against A without the metric's name: 1.9x lower, 3.2% higher."""
+        """The change of B against A without the metric's name, in % of A as its interval is: 3.2% higher."""
         if self.a is None or self.b is None:
             return "no value"
         if self.a == self.b:
@@ -57,14 +57,11 @@ class Change:
         direction = "lower" if self.b < self.a else "higher"
         if self.a <= 0 or self.b <= 0:
             return direction
-        factor = max(self.a / self.b, self.b / self.a)
-        if factor < 1.5:
-            return f"{numbers.change((self.b - self.a) / self.a * 100).lstrip('+-')} {direction}"
-        return f"{factor:.1f}x {direction}" if factor < 10 else f"{factor:,.0f}x {direction}"
+        return f"{numbers.change((self.b - self.a) / self.a * 100).lstrip('+-')} {direction}"
 
     @property
     def words(self) -> str:
-        """The change of B against A in words that stand alone: 1.9x lower mean TTFT."""
+        """The change of B against A in words that stand alone: 47.4% lower mean TTFT."""
         short = self.short_words
         alone = self.is_noise or self.difference is None
         return short if alone else f"{short} {self.metric.words}"
@@ -98,7 +95,10 @@ def compare_results(
     if (found := obstacles(a, b)) and not force:
         listed = [f"  {line}" for line in found]
         listed += ["The scenarios differ in:", *(f"  {line}" for line in differences)] if differences else []
-        raise UsageError("\n".join(["the results are not comparable:", *listed]), "Compare them anyway with --force.")
+        raise UsageError(
+            "\n".join(["the results are not comparable:", *listed]),
+            "Compare them although these differ with --force; it replaces nothing.",
+        )
     chosen = [find_metric(name) for name in metrics]
     _check_names("setup", setups, [*a.setups, *b.setups])
     _check_names("part", parts, [*a.parts, *b.parts])

@@ -170,12 +170,13 @@ def comparison_json(comparisons: Sequence[Comparison], checks: Sequence[Check]) 
 
 
 def comparison_csv(comparisons: Sequence[Comparison]) -> str:
-    """One line a change, opened by the folders of both results."""
+    """One line a change, opened by the folders of both results; parts that hold the same requests once."""
     text = io.StringIO()
     rows = [
         {"result_a": comparison.a.folder, "result_b": comparison.b.folder} | _change_row(change)
         for comparison in comparisons
         for change in comparison.changes
+        if change.part in shown_parts(comparison)
     ]
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -20,7 +20,9 @@ def digits(value: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """1.48 s, 563 ms, 22.0 µs."""
+    """1.48 s, 563 ms, 22.0 µs; nothing below is told apart: <1 µs."""
+    if seconds and abs(seconds) < 0.9995e-6:
+        return "<1 µs" if seconds > 0 else ">-1 µs"
     return _with_unit(seconds, _DURATIONS, "s")
 
 
@@ -40,8 +42,12 @@ def _with_unit(value: float | None, scale: tuple[tuple[float, str], ...], plain:
 
 
 def percent(value: float | None) -> str:
-    """62.0%, of a number that is in % already."""
-    return NOTHING if value is None else f"{value:.1f}%".replace("-0.0%", "0.0%")
+    """62.0%, -1,077.3%, of a number that is in % already; what one decimal would make 0 has two: -0.04%."""
+    if value is None:
+        return NOTHING
+    if 0.005 <= abs(value) < 0.05:
+        return f"{value:.2f}%"
+    return f"{value:,.1f}%".replace("-0.0%", "0.0%")
 
 
 def change(value: float | None) -> str:
@@ -55,7 +61,7 @@ def change(value: float | None) -> str:
 
 def share(value: float | None) -> str:
     """62.0%, of a share between 0 and 1."""
-    return percent(None if value is None else value * 100)
+    return NOTHING if value is None else f"{value * 100:.1f}%"
 
 
 def count(value: float | None) -> str:

@@ -27,7 +27,7 @@ class Column(NamedTuple):
 
     name: str
     spare: bool = False
-    opens: bool = False  # a good place to cut a table that is too wide
+    opens: str = ""  # where to cut a table that is too wide: the title of what begins here
 
 
 class Line(NamedTuple):
@@ -120,7 +120,7 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
         Column("p95"),
         Column("reduced"),
         Column("p99", spare=True),
-        Column("queue", opens=True),
+        Column("queue", opens=titled("Mean TTFT in its steps", part, result.distinct_parts)),
         Column("reuse"),
         Column("prefill"),
         Column("end to end", spare=True),
@@ -210,7 +210,7 @@ def published_sheet(result: Result, part: str, statistic: str) -> Sheet:
         groups += [(setup, tuple(lines))] if lines else []
     columns = ("published", "here", "difference", "reduction\npublished", "reduction\nhere")
     largest = max(deviations, key=abs, default=0.0)
-    note = f"Largest difference of {len(deviations)} values: {numbers.deviation(largest)}."
+    note = f"Largest relative difference of {len(deviations)} values: {numbers.deviation(largest)}."
     return Sheet(
         titled(f"Published {statistic} TTFT", part, result.distinct_parts),
         tuple(Column(name) for name in columns),

@@ -18,25 +18,63 @@ _STYLES = {"": "", "best": "bold", "good": "green", "bad": "red", "dim": "dim"}
 
 
 def render_table(result: Result, width: int) -> RenderableType:
-    """The sheets of a result for a terminal of so many columns, and what follows from them at the end."""
+    """What a result says, in sentences, and below the sheets it follows from, for a terminal of so many columns."""
     from rich.console import Group
     from rich.text import Text
 
     told = findings(result)
-    end = [Text(), Text("\n".join(told))] if told else []
-    return Group(Text(headline(result), style="bold"), *render_sheets(result_sheets(result), width), *end)
+    answer = [Text(), *map(_item, told)] if told else []
+    return Group(Text(headline(result), style="bold"), *answer, *render_sheets(result_sheets(result), width))
+
+
+def _item(text: str) -> RenderableType:
+    """An item of a list, of which the further lines stand under its text."""
+    from rich.table import Table
+    from rich.text import Text
+
+    item = Table.grid()
+    item.add_column(width=2)
+    item.add_column(overflow="fold")
+    item.add_row("-", Text(text))
+    return item
 
 
 def render_sheets(sheets: Sequence[Sheet], width: int) -> list[RenderableType]:
-    """Each sheet as a table under its title, with its note below; several tables where the columns do not fit."""
+    """Each sheet as a table under its title; several tables where the columns do not fit, of the first such sheet.
+
+    A note that several sheets share stands below the last; what is left out is named at the end.
+    """
     from rich.text import Text
 
     parts: list[RenderableType] = []
-    for sheet in sheets:
-        parts += [Text(), Text(sheet.title, style="bold")]
-        parts += [_rich_table(sheet, columns, width) for columns in _columns_that_fit(sheet, width)]
-        parts += [Text(sheet.note, style="dim")] if sheet.note else []
+    left_out: dict[str, None] = {}
+    seen: set[tuple[str, ...]] = set()
+    for sheet, note in zip(sheets, _notes(sheets), strict=True):
+        names = tuple(column.name for column in sheet.columns)
+        stretches = _columns_that_fit(sheet, width)
+        if names in seen:  # of the further parts of a trace only what comes first
+            opened = next((k for k, columns in enumerate(stretches) if sheet.columns[columns[0]].opens), len(stretches))
+            again = [names[k] for columns in stretches[opened:] for k in columns]
+            left_out |= dict.fromkeys([f"{', '.join(again)} of the other parts"] if again else [])
+            stretches = stretches[:opened]
+        elif width < ROOMY:
+            left_out |= dict.fromkeys(column.name for column in sheet.columns if column.spare)
+        seen.add(names)
+        for place, columns in enumerate(stretches):
+            title = sheet.columns[columns[0]].opens if place else sheet.title
+            parts += [Text(), Text(title, style="bold")] if title else []
+            parts.append(_rich_table(sheet, columns, width))
+        parts += [Text(note, style="dim")] if note else []
+    if left_out:
+        told = f"Not shown: {', '.join(left_out)}. A wider terminal, --format json and csv have them."
+        parts += [Text(), Text(told, style="dim")]
     return parts
+
+
+def _notes(sheets: Sequence[Sheet]) -> list[str]:
+    """The note below each sheet: none where the next one has the same."""
+    following = [*(sheet.note for sheet in sheets[1:]), ""]
+    return ["" if sheet.note == after else sheet.note for sheet, after in zip(sheets, following, strict=True)]
 
 
 def _columns_that_fit(sheet: Sheet, width: int) -> list[list[int]]:
@@ -94,11 +132,11 @@ def markdown_table(result: Result) -> str:
 
 
 def markdown_sheets(sheets: Sequence[Sheet]) -> str:
-    """Each sheet as a table under its title, with its note below. All columns are shown."""
-    return "\n".join(_markdown_sheet(sheet) for sheet in sheets)
+    """Each sheet with all its columns under its title; a note that several sheets share stands below the last."""
+    return "\n".join(_markdown_sheet(sheet, note) for sheet, note in zip(sheets, _notes(sheets), strict=True))
 
 
-def _markdown_sheet(sheet: Sheet) -> str:
+def _markdown_sheet(sheet: Sheet, note: str) -> str:
     lines = [
         f"## {escape(sheet.title)}\n",
         f"| {' | '.join(sheet.names)} | {' | '.join(escape(column.name) for column in sheet.columns)} |",
@@ -108,7 +146,7 @@ def _markdown_sheet(sheet: Sheet) -> str:
         for row in rows:
             cells = (f"**{cell.text}**" if cell.tone == "best" else escape(cell.text) for cell in row.cells)
             lines.append(f"| {escape(setup)} | {escape(row.name)} | {' | '.join(cells)} |")
-    lines += [f"\n{escape(sheet.note)}"] if sheet.note else []
+    lines += [f"\n{escape(note)}"] if note else []
     return "\n".join(lines) + "\n"
 
 

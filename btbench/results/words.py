@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.summary import ALL, Value
+
+ALIKE_PCT = 1.5  # differences to both sides up to here are told as one: within so many %
+SATURATED = 0.99  # share of the makespan that replicas are busy, from which on queues do not drain
 
 
 def headline(result: Result) -> str:
     """One line that says what was replayed."""
     trace = result.provenance.trace
     requests = next((row["requests"] for row in result.rows if row.part == ALL), None)
-    words = [result.name, f"{numbers.count(requests)} requests"]
+    words = [result.name, f"{numbers.count(requests)} request{'s' if requests != 1 else ''}"]
     if trace is not None:
         words[1] += f" in {numbers.count(trace.windows)} window{'s' if trace.windows != 1 else ''}"
         words.append(f"trace {trace.source or trace.name}")
@@ -21,7 +25,7 @@ def headline(result: Result) -> str:
 
 
 def findings(result: Result) -> list[str]:
-    """What each policy does to mean TTFT against the baseline, a sentence for each policy and part of the trace."""
+    """What each policy does to mean TTFT against the baseline, by part of the trace; then what limits its meaning."""
     baseline = result.provenance.baseline or "the baseline"
     lines = []
     for part in result.distinct_parts:
@@ -29,13 +33,38 @@ def findings(result: Result) -> list[str]:
         for policy in result.policies:
             rows = [row for row in result.rows if (row.policy, row.part) == (policy, part)]
             reductions = [row["mean_reduction_pct"] for row in rows]
-            known = [round(reduction, 1) for reduction in reductions if reduction is not None]
+            known = [float(reduction) for reduction in reductions if reduction is not None]
             if known:
                 closed = [row["gap_closed_pct"] for row in rows]
-                lines.append(f"{place}{policy} has {_compared(known)} {baseline}{_setups(known)}{_closing(closed)}.")
+                lines.append(f"{place}{policy} has {_compared(known, baseline)}{_closing(closed)}.")
             if any(row["rejected"] for row in rows):
                 shares = [(row["rejected"] or 0) / (row["requests"] or 1) * 100 for row in rows]
                 lines.append(f"{place}{policy} turns away {_span(shares)} of the requests; its TTFT is of the rest.")
+    return lines + _idle(result) + _saturated(result)
+
+
+def _idle(result: Result) -> list[str]:
+    """Policies that were to copy but never did, and so say little about copying."""
+    return [
+        f"{policy} made no copies; its prefix is {numbers.count(tokens)} tokens here, and nothing shorter is copied."
+        for policy, tokens in result.provenance.prefix_tokens.items()
+        if not any(row["copies"] for row in result.rows if row.policy == policy)
+    ]
+
+
+def _saturated(result: Result) -> list[str]:
+    """Setups that cannot keep up with the trace."""
+    lines = []
+    for setup in result.setups:
+        rows = [row for row in result.rows if (row.setup, row.part) == (setup, ALL)]
+        full = [row for row in rows if (row["replica_use_mean"] or 0) >= SATURATED]
+        if full:
+            busy = _span([(row["replica_use_mean"] or 0) * 100 for row in full])
+            behind = "" if len(full) == len(rows) else f" behind {', '.join(row.policy for row in full)}"
+            lines.append(
+                f"{setup} is saturated{behind}: replicas are busy {busy} of the makespan. Queues grow through the "
+                "window, so TTFT depends on the length of the trace."
+            )
     return lines
 
 
@@ -52,21 +81,24 @@ def _span(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _compared(reductions: list[float]) -> str:
-    low, high = min(reductions), max(reductions)
+def _compared(reductions: list[float], baseline: str) -> str:
+    """How the mean TTFT of a policy stands to the baseline's, over all setups."""
+    tenths = [round(reduction, 1) for reduction in reductions]
+    low, high = min(tenths), max(tenths)
     if low == high == 0:
-        return "the same mean TTFT as"
-    if low <= 0 <= high:
-        sides = [f"{numbers.percent(-low)} higher"] * (low < 0) + [f"{numbers.percent(high)} lower"] * (high > 0)
-        return f"a mean TTFT from {sides[0]} to {sides[-1] if len(sides) == 2 else 'the same'} against"
-    return f"a mean TTFT {_span([abs(low), abs(high)])} {'lower' if low > 0 else 'higher'} than"
+        return f"the same mean TTFT as {baseline}{_everywhere(tenths)}"
+    if low > 0 or high < 0:
+        span = _span([abs(low), abs(high)])
+        return f"a mean TTFT {span} {'lower' if low > 0 else 'higher'} than {baseline}{_everywhere(tenths)}"
+    if (furthest := max(map(abs, reductions))) <= ALIKE_PCT:
+        within = ceil(round(furthest * 10, 6)) / 10  # rounded up, so that it holds
+        return f"a mean TTFT within {within:g}% of {baseline}'s{_everywhere(tenths)}"
+    sides = [f"{numbers.percent(-low)} higher"] * (low < 0) + [f"{numbers.percent(high)} lower"] * (high > 0)
+    lower, higher = sum(tenth > 0 for tenth in tenths), sum(tenth < 0 for tenth in tenths)
+    counts = [f"{word} on {count}" for word, count in (("lower", lower), ("higher", higher)) if count]
+    span = f"from {sides[0]} to {sides[1]} than" if len(sides) == 2 else f"up to {sides[0]} than"
+    return f"a mean TTFT {span} {baseline}: {', '.join(counts)} of {len(tenths)} setups"
 
 
-def _setups(reductions: list[float]) -> str:
-    count = len(reductions)
-    lower, higher = sum(r > 0 for r in reductions), sum(r < 0 for r in reductions)
-    if count == 1:
-        return ""
-    if count in (lower, higher):
-        return f" on all {count} setups"
-    return f": lower on {lower}, higher on {higher} of {count} setups"
+def _everywhere(values: list[float]) -> str:
+    return {1: "", 2: " on both setups"}.get(len(values), f" on all {len(values)} setups")

@@ -52,6 +52,7 @@ class ResultWriter:
         self._baseline = baseline
         self._setups: dict[str, Setup] = {}
         self._rows: list[Row] = []
+        self._prefix_tokens: dict[str, int] = {}
         self._copies: list[pl.DataFrame] = []
         self._parquet = pq.ParquetWriter(
             folder / REQUESTS,
@@ -70,6 +71,9 @@ class ResultWriter:
         self._copies.append(copies_frame(self._trace, setup, policy, runs))
         self._rows += summarise(self._trace, setup, policy, runs, pooled)
         self._setups[setup.name] = setup
+        if policy.kind == "btb":
+            blocks = policy.for_blocks(self._trace.block_tokens).parameters.btb.prefix_blocks
+            self._prefix_tokens[policy.name] = blocks * self._trace.block_tokens
 
     def finish(
         self,
@@ -93,6 +97,7 @@ class ResultWriter:
                 command=command,
                 trace=describe_origin(self._trace),
                 setups=describe_setups(self._setups.values()),
+                prefix_tokens=self._prefix_tokens,
                 versions=package_versions(),
                 machine=this_machine(),
                 published_source=published_source,
