@@ -138,6 +138,20 @@ def test_a_trace_from_stdin(replay: Replay, tmp_path: Path) -> None:
     assert done.stdout.decode() == from_file
 
 
+def test_a_file_name_that_is_no_utf_8(replay: Replay, tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "odd") + b"\xff.jsonl"
+    try:
+        Path(os.fsdecode(path)).write_text(ROWS)
+    except OSError:
+        pytest.skip("the file system takes UTF-8 alone")
+    done = replay("quickstart", "-p", "btb", "--block-tokens", "256", "-t", os.fsdecode(path), "-o", "odd")
+    assert done.exit_code == 0, done.output
+    assert json.loads(Path("odd/provenance.json").read_text(encoding="utf-8"))["trace"]["name"] == "odd\ufffd"
+    assert tomllib.loads(Path("odd/scenario.toml").read_text(encoding="utf-8"))["trace"]["source"].endswith(
+        "odd\ufffd.jsonl"
+    )
+
+
 def test_oddities_are_told(replay: Replay) -> None:
     rows = ROW % (5.0, 600, 5, "[1]") + ROW % (1.0, 600, 0, "[]") + ROW % (2.0, 100, 1, "[7, 8, 9]")
     Path("trace.jsonl").write_text(rows)

@@ -120,6 +120,16 @@ def test_agrees_with_the_slow_twin(spec):
     ]
 
 
+@pytest.mark.parametrize("skipped", [0, 1, 4_095, 4_096, 4_097, 10_000])
+def test_outputs_are_skipped_as_if_drawn_one_by_one(skipped: int) -> None:
+    spec = GeneratorSpec(skip_outputs=skipped, windows=1, bursts=1, burst_size=1, decoys=0, start_jitter_s=2.0)
+    rng = random.Random(spec.seed)
+    for _ in range(skipped):
+        rng.getrandbits(32)
+    windows, _ = draw_windows(spec, Layout.of(spec))
+    assert windows[0].arrival_s.tolist() == [20.0 + rng.uniform(-2.0, 2.0)]
+
+
 def test_published_windows_and_split():
     spec = GeneratorSpec(skip_outputs=280, windows=20)
     layout = Layout.of(spec)

@@ -33,7 +33,7 @@ def changed(old: bytes, new: bytes) -> bytes:
 BAD_LINES = {
     "cut": (GOOD[:30], "not a JSON object (input data was truncated): {\"arrival_s\":0.5", "truncated last line"),
     "no JSON": (b"arrival 5\n", "not a JSON object (JSON is malformed", "not JSON"),
-    "no object": (b"[1, 2]\n", "expected object, got array", "wrong type"),
+    "no object": (b"[1, 2]\n", "the row is a list; allowed: an object.", "wrong type"),
     "two in one line": (GOOD.strip() + GOOD, "not a JSON object (JSON is malformed: trailing characters", "not JSON"),
     "NaN": (changed(b"0.5", b"NaN"), "not a JSON object (JSON is malformed: invalid character", "not JSON"),
     "infinite": (changed(b"0.5", b"1e999"), "'arrival_s': number out of range", "wrong type"),
@@ -45,15 +45,19 @@ BAD_LINES = {
     "negative input": (changed(b"600", b"-600"), "'input_length' is -600; allowed: a whole", "length out of range"),
     "huge input": (changed(b"600", b"9" * 18), "'input_length' is 999999999999999999;", "length out of range"),
     "enormous input": (changed(b"600", b"9" * 400), "'input_length' is inf; allowed", "length out of range"),
-    "broken input": (changed(b"600", b"600.5"), "'input_length': expected int, got float", "wrong type"),
-    "text input": (changed(b"600", b'"600"'), "'input_length': expected int, got str", "wrong type"),
-    "bool input": (changed(b"600", b"true"), "'input_length': expected int, got bool", "wrong type"),
+    "broken input": (changed(b"600", b"600.5"), "'input_length' is a decimal number; allowed: a whole", "wrong type"),
+    "text input": (changed(b"600", b'"600"'), "'input_length' is text; allowed: a whole number.", "wrong type"),
+    "bool input": (changed(b"600", b"true"), "'input_length' is true or false; allowed: a whole number.", "wrong type"),
     "no output": (changed(b'"output_length":2,', b""), "no 'output_length'", "missing output length"),
     "negative output": (changed(b":2", b":-2"), "'output_length' is -2; allowed", "length out of range"),
-    "null id": (changed(b'"b"', b"null"), "'hash_ids[1]': expected int | str, got null", "wrong type"),
-    "broken id": (changed(b'"b"', b"1.5"), "'hash_ids[1]': expected int | str, got float", "wrong type"),
-    "list id": (changed(b'"b"', b'["b"]'), "'hash_ids[1]': expected int | str, got array", "wrong type"),
-    "no list": (changed(b'["a","b","c"]', b'"abc"'), "'hash_ids': expected array, got str", "wrong type"),
+    "null id": (changed(b'"b"', b"null"), "'hash_ids[1]' is null; allowed: a whole number or text.", "wrong type"),
+    "broken id": (changed(b'"b"', b"1.5"), "'hash_ids[1]' is a decimal number; allowed: a whole", "wrong type"),
+    "list id": (changed(b'"b"', b'["b"]'), "'hash_ids[1]' is a list; allowed: a whole number or text.", "wrong type"),
+    "no list": (changed(b'["a","b","c"]', b'"abc"'), "'hash_ids' is text; allowed: a list.", "wrong type"),
+    "deep list": (changed(b'"b"', b"[" * 9**5 + b"]" * 9**5), "not a JSON object (nested too deeply): {", "not JSON"),
+    "deep other": (changed(b"{", b'{"x":' + b"[" * 9**4 + b"]" * 9**4 + b","), "not a JSON object (nested", "not JSON"),
+    "half a pair": (changed(b'"c"', rb'"\ud800"'), r"not a JSON object (half a surrogate pair, \ud800): {", "not JSON"),
+    "other half": (changed(b'"c"', rb'"\udc00"'), r"not a JSON object (half a surrogate pair, \udc00): {", "not JSON"),
 }  # fmt: skip
 
 
@@ -88,7 +92,7 @@ UNREADABLE = {
     "other CSV": (b"a,b\n1,2\n", "t: no known trace format has just these columns: a, b."),
     "only a header": (b"Timestamp,Request tokens,Response tokens\n", "t: no row could be read."),
     "one name twice": (b"Timestamp,Timestamp,Request tokens\n1,1,1\n", "t: column 'Timestamp' stands twice"),
-    "cut document": (b'[{"arrival_s": 1,', "t: no JSON document (Input data was truncated)."),
+    "cut document": (b'[{"arrival_s": 1,', "t: no JSON document (input data was truncated)."),
     "an empty list": (b"[]", "t: no known trace format has just these columns: none."),
 }  # fmt: skip
 
@@ -162,10 +166,15 @@ def test_a_parquet_file_with_odd_values_is_refused(tmp_path: Path, column: str, 
 def test_names_that_lead_nowhere(tmp_path: Path) -> None:
     write(tmp_path / "conversation.jsonl", ROWS)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "dangling.jsonl").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
     for source, message in (
         ("convesation.jsonl", "convesation.jsonl: there is no such file.\nDid you mean 'conversation.jsonl'?"),
         ("no/where.jsonl", "no/where.jsonl: there is no such file.\nThere is no folder"),
         ("x" * 300 + ".jsonl", "there is no such file"),
+        ("dangling.jsonl", "dangling.jsonl: a symbolic link that leads to no file.\nIt points to 'nowhere'."),
+        ("loop", "loop: a symbolic link that leads to no file.\nIt points to 'loop'."),
+        ("/dev/zero", "/dev/zero: a device, not a file.\nAllowed: a file, a folder, a pipe"),
         ("empty", "empty: the folder holds no trace files."),
         (
             "mooncake-conversatoin",

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from trace_files import ROWS, blocks_of, numbered, odd, opened, rows_opened, write
 
-from btbench.errors import ScenarioError
+from btbench.errors import ScenarioError, TraceError
 from btbench.trace import Trace, Window
+from btbench.trace_spec import MOST_WINDOWS, WindowSpec
 
 LONG = [
     {"arrival_s": n * 0.5 + 100, "input_length": 600 + n, "output_length": 1, "hash_ids": ["a", f"b{n % 3}", f"c{n}"]}
@@ -50,6 +52,49 @@ def test_any_column_can_tell_windows_and_labels(tmp_path: Path) -> None:
     trace = rows_opened(tmp_path, rows, block_tokens=256, windows={"by": "day", "label_by": "team"})
     assert trace.windows == (Window("1", "x", 0, 2), Window("2", "y", 2, 4))
     assert ("label differs within a window", 1, 4) in odd(trace)
+
+
+@pytest.mark.parametrize("container", ["t.jsonl", "t.csv", "t.parquet", "t.json"])
+@pytest.mark.parametrize("column", ["trace_id", "input_length", "output_length"])
+def test_a_column_read_already_can_tell_windows_and_labels(tmp_path: Path, container: str, column: str) -> None:
+    rows = [
+        {"arrival_s": n / 2, "input_length": 600, "output_length": 7 + n // 2, "trace_id": "ab"[n % 2]}
+        for n in range(4)
+    ]
+    told = [str(row[column]) for row in rows]
+    windows = {"by": column, "label_by": column}
+    trace = opened(write(tmp_path / container, rows), block_tokens=256, windows=windows)
+    names = list(dict.fromkeys(told))
+    assert [(w.name, w.label, w.stop - w.start) for w in trace.windows] == [(n, n, told.count(n)) for n in names]
+    assert trace.input_tokens.tolist() == [600] * 4
+
+
+def test_lists_tell_no_windows(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"column 'hash_ids' holds lists; .* takes a column of text or numbers"):
+        rows_opened(tmp_path, ROWS, block_tokens=256, windows={"by": "hash_ids"})
+
+
+def test_more_windows_than_can_be_held_are_refused(tmp_path: Path) -> None:
+    rows = [{"arrival_s": n / 4, "input_length": 5, "output_length": 1} for n in range(MOST_WINDOWS + 2)]
+    path = write(tmp_path / "t.jsonl", rows)
+    for windows in ({"rows": 1}, {"span_s": 0.25}):
+        with pytest.raises(ScenarioError, match=r"more than 10000 windows.\nAllowed: a count of at most 10000"):
+            opened(path, windows=windows, block_tokens=256)
+    with pytest.raises(ScenarioError, match=r"takes 100010000 requests .*\nAllowed: at most 100000000"):
+        opened(path, windows={"rows": 10_001, "count": 10_000, "start": "random"}, block_tokens=256)
+    assert len(opened(path, windows={"rows": 1, "count": MOST_WINDOWS}, block_tokens=256).windows) == MOST_WINDOWS
+    with pytest.raises(ValidationError, match="less than or equal to 10000"):
+        WindowSpec(count=MOST_WINDOWS + 1, rows=1)
+
+
+def test_a_span_below_the_precision_of_the_times_is_refused(tmp_path: Path) -> None:
+    rows = [{"arrival_s": 2.0**31 + n, "input_length": 5, "output_length": 1} for n in range(3)]
+    path = write(tmp_path / "t.jsonl", rows)
+    with pytest.raises(
+        ScenarioError, match=r"span_s = 1e-08 is lost in the precision .*\nAllowed: more than 4.7.*e-07 s"
+    ):
+        opened(path, windows={"span_s": 1e-8}, block_tokens=256)
+    assert len(opened(path, windows={"span_s": 1e-6}, block_tokens=256).windows) == 2
 
 
 def test_rows_without_a_window_are_one_of_their_own(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from btbench.cluster.setup import Setup
 from btbench.engine.run import Run
+from btbench.paths import printable_name
 from btbench.policies.registry import Policy
 from btbench.results.files import PROVENANCE, REQUESTS, SCENARIO, SUMMARY, Result, summary_csv, summary_json
 from btbench.results.folder import check_folder, whole_folder
@@ -94,7 +95,7 @@ class ResultWriter:
                 scenario=scenario,
                 baseline=self._baseline,
                 seed=seed,
-                command=command,
+                command=printable_name(command),
                 trace=describe_origin(self._trace),
                 setups=describe_setups(self._setups.values()),
                 prefix_tokens=self._prefix_tokens,
@@ -108,7 +109,7 @@ class ResultWriter:
         )
         provenance = msgspec.json.format(msgspec.json.encode(result.provenance), indent=1)
         self._write(PROVENANCE, provenance.decode() + "\n")
-        self._write(SCENARIO, scenario_toml)
+        self._write(SCENARIO, printable_name(scenario_toml))
         self._write(TABLE, markdown_table(result))
         self._write(CSV, summary_csv(result.rows))
         self._write(SUMMARY, summary_json(result.rows))

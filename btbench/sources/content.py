@@ -15,6 +15,7 @@ from btbench.sources.batches import Batch
 from btbench.sources.containers import PARQUET, Advance, magic, read_blocks, read_lines
 from btbench.sources.formats import Format, detect
 from btbench.sources.oddities import Intake, listed, printable
+from btbench.sources.spelling import BROKEN, fault
 from btbench.trace_spec import TraceSpec
 
 Kind = Literal["parquet", "lines", "document", "csv"]
@@ -62,8 +63,8 @@ def _document_lines(path: Path, intake: Intake, advance: Advance) -> Iterator[by
     text = b"".join(read_blocks(path, intake.file, advance)).removeprefix(b"\xef\xbb\xbf")
     try:
         items = msgspec.json.decode(text, type=list[msgspec.Raw] if text.lstrip().startswith(b"[") else msgspec.Raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        intake.fail(f"no JSON document ({error}).")
+    except BROKEN as error:
+        intake.fail(f"no JSON document ({fault(error, text)}).")
     if isinstance(items, msgspec.Raw):
         items = [items]
     intake.unit = "element"
@@ -122,6 +123,8 @@ def _columns_of(source: Format, spec: TraceSpec, keys: set[str], intake: Intake)
         if asked:
             if asked not in keys:
                 intake.fail(f"missing column {asked!r}, which [trace.windows] names.", found)
+            if asked == columns.get("blocks"):
+                intake.fail(f"column {asked!r} holds lists; [trace.windows] takes a column of text or numbers.", found)
             columns[role] = asked
     for role in ("time", "input"):
         if columns[role] not in keys and not (role == "time" and "delay" in keys):

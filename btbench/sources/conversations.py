@@ -14,7 +14,7 @@ import msgspec
 from btbench.sources.batches import Batch
 from btbench.sources.containers import numbered_lines
 from btbench.sources.oddities import Intake
-from btbench.sources.spelling import in_words, lowered
+from btbench.sources.spelling import BROKEN, fault, in_words
 
 BATCH_ROWS = 8_192
 CHARACTERS_PER_TOKEN = 4
@@ -57,8 +57,8 @@ def _requests(blocks: Iterator[bytes], intake: Intake) -> Iterator[tuple[int, in
         except msgspec.ValidationError as error:
             intake.refuse(line, "wrong type", in_words(error))
             continue
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            intake.refuse(line, "not JSON", f"not a conversation ({lowered(str(error))}).")
+        except BROKEN as error:
+            intake.refuse(line, "not JSON", f"not a conversation ({fault(error, text)}).")
             continue
         before = 0
         for turn in conversation.conversation or conversation.conversations or []:

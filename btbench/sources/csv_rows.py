@@ -122,7 +122,7 @@ def _parsed(
             parse, wanted = clock.second, "a date and time"
         try:
             row[role] = parse(text) if text.strip() else (b"null" if role == "blocks" else None)
-        except (ValueError, OverflowError, msgspec.MsgspecError):
+        except (ValueError, OverflowError, msgspec.MsgspecError, RecursionError):
             intake.refuse(line, "wrong type", f"{source.column(role)!r} is {printable(text)!r}; allowed: {wanted}.")
             return None
     return row

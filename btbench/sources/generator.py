@@ -27,6 +27,7 @@ from btbench.trace_spec import GeneratorSpec
 
 LABEL = "synthetic"
 MOST_ROWS = 2**31  # ids of jobs and runs are 32-bit
+SKIPPED_AT_ONCE = 4_096  # outputs
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,8 @@ def draw_windows(spec: GeneratorSpec, layout: Layout) -> tuple[list[SyntheticWin
     shuffle is made here too, with or without other windows, so that the split depends on nothing else.
     """
     rng = random.Random(spec.seed)
-    for _ in range(spec.skip_outputs):
-        rng.getrandbits(32)
+    for done in range(0, spec.skip_outputs, SKIPPED_AT_ONCE):
+        rng.getrandbits(32 * min(SKIPPED_AT_ONCE, spec.skip_outputs - done))  # the same as 32 bits so many times
     windows = []
     for number in range(spec.windows):
         arrival_s = np.array(_draw_starts(spec, rng))[layout.job] + layout.offset_s

@@ -11,7 +11,7 @@ import msgspec
 from btbench.sources.batches import Batch
 from btbench.sources.containers import numbered_lines
 from btbench.sources.oddities import Intake, printable
-from btbench.sources.spelling import in_words, lowered
+from btbench.sources.spelling import BROKEN, fault, in_words
 
 SNIFFED_ROWS = 64
 _SCALAR = str | int | float | bool | None
@@ -30,7 +30,7 @@ def _problem(line: bytes, error: Exception) -> str:
     if isinstance(error, msgspec.ValidationError):
         return in_words(error)
     shown = printable(line.strip()[:256].decode(errors="replace"))
-    return f"not a JSON object ({lowered(str(error))}): {shown}"
+    return f"not a JSON object ({fault(error, line)}): {shown}"
 
 
 def sniff(blocks: Iterator[bytes], intake: Intake) -> set[str]:
@@ -40,7 +40,7 @@ def sniff(blocks: Iterator[bytes], intake: Intake) -> set[str]:
     for number, line in numbered_lines(blocks):
         try:
             keys.update(decoder.decode(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except BROKEN as error:
             if not intake.skip and not keys:
                 intake.refuse(number, "not JSON", _problem(line, error))
         if number >= SNIFFED_ROWS and keys:
@@ -50,14 +50,17 @@ def sniff(blocks: Iterator[bytes], intake: Intake) -> set[str]:
 
 def read_rows(blocks: Iterator[bytes], columns: dict[str, str], intake: Intake) -> Iterator[Batch]:
     """Batches of the columns asked for (role -> key); a line that cannot be decoded is refused."""
+    fields: dict[str, str] = {}  # key -> the first role that reads it, which settles its type
+    for role, key in columns.items():
+        fields.setdefault(key, role)
     row_type = msgspec.defstruct(
         "Row",
-        [(role, _TYPES.get(role, _SCALAR), _NULL if role == "blocks" else None) for role in columns],
-        rename=dict(columns),
+        [(role, _TYPES.get(role, _SCALAR), _NULL if role == "blocks" else None) for role in fields.values()],
+        rename={role: key for key, role in fields.items()},
         gc=False,
     )
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(row_type)
-    getters = {role: attrgetter(role) for role in columns}
+    getters = {role: attrgetter(fields[key]) for role, key in columns.items()}
     line = 0
     for block in blocks:
         lines = block.count(b"\n") + (not block.endswith(b"\n"))
@@ -65,7 +68,7 @@ def read_rows(blocks: Iterator[bytes], columns: dict[str, str], intake: Intake) 
         has_blanks = b"\n\n" in block or block.startswith(b"\n")
         try:
             rows = [] if has_blanks else decoder.decode_lines(block)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except BROKEN:
             rows = []
         if len(rows) != lines:  # blank lines, or one that is not one row
             numbers, rows = _decode_singly(block, line, decoder, intake)
@@ -86,8 +89,10 @@ def _decode_singly(
             rows.append(decoder.decode(text))
         except msgspec.ValidationError as error:
             intake.refuse(number, "wrong type", _problem(text, error))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            is_cut = text is texts[-1] and "truncated" in str(error)  # only the last line of a file has no line end
+        except BROKEN as error:
+            is_cut = text is texts[-1] and "truncated" in fault(
+                error, text
+            )  # only the last line of a file has no line end
             intake.refuse(number, "truncated last line" if is_cut else "not JSON", _problem(text, error))
         else:
             numbers.append(number)

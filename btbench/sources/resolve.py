@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 from btbench.errors import TraceError
+from btbench.paths import printable_name
 from btbench.progress import Progress
 from btbench.trace_spec import WindowSpec
 
@@ -43,7 +46,8 @@ def trace_name(path: Path) -> str:
 def locate_path(source: str, path: Path) -> Located:
     """A local file, or a folder of shards. Raises TraceError where there is none."""
     if not path.is_dir():
-        return Located((path,), trace_name(path), source)
+        _check_kind(source, path)
+        return Located((path,), printable_name(trace_name(path)), printable_name(source))
     try:
         entries = _files(path, "*") or _files(path, "**/*")
     except OSError as error:
@@ -52,7 +56,7 @@ def locate_path(source: str, path: Path) -> Located:
         endings = tuple(kind + c for kind in kinds for c in COMPRESSIONS)
         shards = tuple(p for p in entries if p.name.endswith(endings))
         if shards:
-            return Located(shards, path.resolve().name, source)
+            return Located(shards, printable_name(path.resolve().name), printable_name(source))
     raise TraceError(
         f"{source}: the folder holds no trace files.",
         f"Expected files ending in {', '.join(SUFFIXES)}.",
@@ -74,20 +78,27 @@ def locate(source: str, base: Path, progress: Progress, windows: WindowSpec | No
     if source == "-":
         return Located((), "stdin", source)
     path = base / Path(source).expanduser()
-    if source.startswith("hf:") or (not is_file_name(source) and not _exists(path)):
+    if source.startswith("hf:") or (not is_file_name(source) and not os.path.lexists(path)):
         from btbench.sources import catalogue
 
         return catalogue.locate(source, progress, windows)
-    if not _exists(path):
+    if not os.path.lexists(path):
         raise TraceError(f"{source}: there is no such file.", _near(path))
     return locate_path(source, path)
 
 
-def _exists(path: Path) -> bool:
+def _check_kind(source: str, path: Path) -> None:
+    """Raises TraceError for what has no end, or no content; a pipe may be a process substitution of the shell."""
     try:
-        return path.exists()
-    except OSError:  # e.g. a name too long
-        return False
+        mode = path.stat().st_mode
+    except OSError as error:
+        if path.is_symlink():
+            hint = f"It points to {os.readlink(path)!r}."
+            raise TraceError(f"{source}: a symbolic link that leads to no file.", hint) from error
+        return  # reading it says why not
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        kind = "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise TraceError(f"{source}: {kind}, not a file.", "Allowed: a file, a folder, a pipe, or - for stdin.")
 
 
 def _near(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The rare rows whose block ids cannot be read where they stand: escaped strings, and what is no id at all."""
+"""What is wrong with JSON, in words; rows whose block ids cannot be read where they stand, or are none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ import numpy as np
 from btbench.sources.batches import Checked, rows_where
 from btbench.sources.oddities import Intake
 
+BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # what decoding raises where the text is at fault
+_KINDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F]..)", re.DOTALL
+)
 _IDS = msgspec.json.Decoder(list[str | int] | None)
 
 
@@ -17,9 +29,28 @@ def in_words(error: msgspec.ValidationError, column: str = "") -> str:
     """A validation error of msgspec as part of our own message."""
     text = str(error)
     place = re.search(r" - at `\$\.?(.*)`$", text)
-    text = lowered(re.sub(r" - at `.*`$", "", text).replace("`", "").replace(" | null", ""))
+    text = re.sub(r" - at `.*`$", "", text)
     where = column + (place.group(1) if place else "")
-    return f"{where!r}: {text}." if where else f"{text}."
+    kinds = re.fullmatch(r"Expected `(.*)`, got `(.*)`", text)
+    if kinds is None:
+        text = lowered(text.replace("`", ""))
+        return f"{where!r}: {text}." if where else f"{text}."
+    expected = kinds.group(1).split(" | ")
+    allowed = [
+        shown for kind, shown in _KINDS.items() if kind in expected and (kind, "float" in expected) != ("int", True)
+    ]
+    found = "a decimal number" if kinds.group(2) == "float" else _KINDS.get(kinds.group(2), kinds.group(2))
+    return f"{repr(where) if where else 'the row'} is {found}; allowed: {' or '.join(allowed)}."
+
+
+def fault(error: Exception, text: bytes) -> str:
+    """What makes a text no JSON, to go on with."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    whole = text.rstrip().endswith((b"}", b"]"))
+    if whole and re.search("truncated|surrogate|hex escape", str(error)) and (lone := _LONE_SURROGATE.search(text)):
+        return f"half a surrogate pair, {lone.group().decode(errors='replace')}"
+    return lowered(str(error))
 
 
 def lowered(text: str) -> str:

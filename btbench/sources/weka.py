@@ -16,7 +16,7 @@ import msgspec
 from btbench.sources.batches import Batch
 from btbench.sources.containers import numbered_lines
 from btbench.sources.oddities import Intake
-from btbench.sources.spelling import in_words, lowered
+from btbench.sources.spelling import BROKEN, fault, in_words
 
 _NULL = msgspec.Raw(b"null")
 
@@ -96,8 +96,8 @@ def read_rows(blocks: Iterator[bytes], sessions: Sessions, intake: Intake) -> It
         except msgspec.ValidationError as error:
             intake.refuse(line, "wrong type", in_words(error))
             continue
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            intake.refuse(line, "not JSON", f"not a session ({lowered(str(error))}).")
+        except BROKEN as error:
+            intake.refuse(line, "not JSON", f"not a session ({fault(error, text)}).")
             continue
         sessions.agree(session, line, intake)
         start_s = sessions.next_start_s()

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from btbench.errors import ScenarioError
 from btbench.runs import join_runs
 from btbench.trace import Trace, Window
-from btbench.trace_spec import WindowSpec
+from btbench.trace_spec import MOST_WINDOWS, WindowSpec
+
+MOST_REQUESTS = 100_000_000  # in all windows, which may overlap; some 100 bytes each
 
 
 class Cut(NamedTuple):
@@ -68,6 +70,7 @@ def row_cuts(spec: WindowSpec, total: int, file: str) -> Iterator[Cut]:
             raise ScenarioError(
                 f"[trace.windows] rows = {rows}, but {file} has {total} rows.", f"Allowed: 1 to {total}."
             )
+        _check_size(count, count * rows, file)
         draws = random.Random(spec.seed)
         starts = [draws.randrange(total - rows + 1) for _ in range(count)]
     else:
@@ -79,8 +82,23 @@ def row_cuts(spec: WindowSpec, total: int, file: str) -> Iterator[Cut]:
                 if room
                 else f"Allowed: start + rows of at most {total}.",
             )
+        _check_size(count, count * rows, file)
         starts = [first + k * rows for k in range(count)]
     return (Cut(start, start + rows) for start in starts)
+
+
+def _check_size(windows: int, requests: int, file: str) -> None:
+    """Raises ScenarioError where windows are more than can be held, or than anyone can mean."""
+    if windows > MOST_WINDOWS:
+        raise ScenarioError(
+            f"[trace.windows] cuts {file} into more than {MOST_WINDOWS} windows.",
+            f"Allowed: a count of at most {MOST_WINDOWS}, or longer windows.",
+        )
+    if requests > MOST_REQUESTS:
+        raise ScenarioError(
+            f"[trace.windows] takes {requests} requests from {file}, in {windows} windows.",
+            f"Allowed: at most {MOST_REQUESTS} in all windows; fewer or shorter ones.",
+        )
 
 
 def span_cuts(spec: WindowSpec, arrival_s: npt.NDArray[np.float64], file: str) -> Iterator[Cut]:
@@ -94,13 +112,18 @@ def span_cuts(spec: WindowSpec, arrival_s: npt.NDArray[np.float64], file: str) -
             f"[trace.windows] span_s = {span_s:g}, but {file} spans {arrival_s[-1] - arrival_s[0]:g} s.",
             "Allowed: a shorter span.",
         )
+    if arrival_s[-1] + span_s == arrival_s[-1]:
+        raise ScenarioError(
+            f"[trace.windows] span_s = {span_s:g} is lost in the precision of the times of {file}.",
+            f"Allowed: more than {np.spacing(arrival_s[-1]):g} s.",
+        )
     if spec.start == "random":
         draws = random.Random(spec.seed)
         starts = [draws.randrange(whole) for _ in range(spec.count or 1)]
     else:
         starts = []
         at = spec.start
-        while at < whole and len(starts) != spec.count:
+        while at < whole and len(starts) != spec.count and len(starts) <= MOST_WINDOWS:
             starts.append(at)
             at = int(np.searchsorted(arrival_s, arrival_s[at] + span_s, side="left"))
         if not starts or (spec.count is not None and len(starts) < spec.count):
@@ -109,7 +132,9 @@ def span_cuts(spec: WindowSpec, arrival_s: npt.NDArray[np.float64], file: str) -
                 f"but {file} holds {len(starts)}.",
                 "Allowed: fewer or shorter windows, or an earlier start.",
             )
-    return (Cut(at, int(np.searchsorted(arrival_s, arrival_s[at] + span_s, side="left"))) for at in starts)
+    stops = np.searchsorted(arrival_s, arrival_s[starts] + span_s, side="left").tolist()
+    _check_size(len(starts), sum(stops) - sum(starts), file)
+    return (Cut(start, stop) for start, stop in zip(starts, stops, strict=True))
 
 
 def cut_windows(trace: Trace, spec: WindowSpec) -> Trace:
