@@ -15,6 +15,7 @@ from btbench.results.files import load_result, summary_csv, summary_json
 from btbench.results.metrics import STABLE_METRICS
 from btbench.results.provenance import Published
 from btbench.results.requests import copies_frame, requests_frame
+from btbench.results.stored import scan_copies, scan_requests
 from btbench.results.summary import summary_rows
 from btbench.results.table import markdown_table
 from btbench.results.writer import check_output, write_result
@@ -260,3 +261,30 @@ def test_what_is_no_result_is_said(tmp_path):
     (tmp_path / "summary.json").write_text('{"version": 1, "rows": [')
     with pytest.raises(OutputError, match="damaged"):
         load_result(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda s: s["rows"].append(s["rows"][0]), "repeats `rows[0]`"),
+        (lambda s: s["rows"][0].update(mean_ttft_s=-1.0), "below 0 (-1) - at `rows[0].mean_ttft_s`"),
+    ],
+)
+def test_impossible_rows_are_named(tmp_path, change, said):
+    assert said in damaged(tmp_path, change)
+
+
+@pytest.mark.parametrize("name", ["requests.parquet", "copies.parquet"])
+@pytest.mark.parametrize("how", ["damaged", "foreign", "half"])
+def test_damaged_tables_are_named(tmp_path, name, how):
+    result = write(tmp_path)
+    file, scan = tmp_path / name, scan_requests if name == "requests.parquet" else scan_copies
+    assert scan(result) is not None
+    if how == "damaged":
+        file.write_bytes(file.read_bytes()[:-20])
+    elif how == "foreign":
+        pl.DataFrame({"x": [1]}).write_parquet(file)
+    else:
+        pl.read_parquet(file).with_columns(setup=pl.lit(None, pl.String)).write_parquet(file)
+    with pytest.raises(OutputError, match=name):
+        scan(result)

@@ -11,10 +11,10 @@ import polars as pl
 
 from btbench.charts.style import Mark, Theme, policy_marks
 from btbench.results import numbers
-from btbench.results.files import REQUESTS, Result
+from btbench.results.files import Result
+from btbench.results.stored import scan_copies, scan_requests, scenario_text
 from btbench.results.summary import ALL, Row
 from btbench.results.words import headline
-from btbench.results.writer import COPIES
 from btbench.scenario import Scenario
 
 
@@ -26,6 +26,12 @@ class View:
     theme: Theme
     part: str = ALL
     scenario: Scenario | None = None
+
+    def __post_init__(self) -> None:
+        """Raises OutputError where a file of the result is damaged: before anything is drawn."""
+        if self.result.folder is not None:
+            scenario_text(self.folder)
+        _ = self._requests, self._copies
 
     @property
     def folder(self) -> Path:
@@ -50,19 +56,23 @@ class View:
 
     def requests(self) -> pl.LazyFrame | None:
         """The requests of the part, columns as in REQUEST_SCHEMA; read only where and as far as they are used."""
-        frame = self._scan(REQUESTS)
+        frame = self._requests
         return frame if frame is None or self.part == ALL else frame.filter(pl.col("part") == self.part)
 
     def copies(self) -> pl.LazyFrame | None:
         """The copies of the part, columns as in COPY_SCHEMA."""
-        copies, requests = self._scan(COPIES), self.requests()
+        copies, requests = self._copies, self.requests()
         if copies is None or requests is None or self.part == ALL:
             return copies
         return copies.join(requests.select("window").unique(), on="window", how="semi")
 
-    def _scan(self, name: str) -> pl.LazyFrame | None:
-        path = self.folder / name
-        return pl.scan_parquet(path) if path.is_file() else None
+    @cached_property
+    def _requests(self) -> pl.LazyFrame | None:
+        return scan_requests(self.result)
+
+    @cached_property
+    def _copies(self) -> pl.LazyFrame | None:
+        return scan_copies(self.result)
 
     @property
     def subtitle(self) -> str:

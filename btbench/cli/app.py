@@ -61,7 +61,7 @@ class _Commands(TyperGroup):
         except (BtbenchError, OSError, MemoryError) as error:
             if ctx.meta.get(DEBUG):
                 stderr().print_exception()
-            print_error(error)
+            print_error(_named(error))
             raise typer.Exit(getattr(error, "exit_status", BAD_INPUT)) from None
 
 
@@ -71,6 +71,17 @@ def _plainly(message: str) -> str:
     found, _, allowed = message.partition(" is not one of ")
     hint, _, guessed = nearest(found.strip("'"), re.findall(r"'(.*?)'", allowed)).partition("?")
     return f"{message} {hint}?" if guessed else message
+
+
+def _named(error: BaseException) -> BaseException:
+    """The error; where it is of writing to stdout, which knows no file, it names that."""
+    if isinstance(error, OSError) and not error.filename:
+        try:
+            sys.stdout.flush()
+        except OSError as still:  # what could not be written is still there
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OSError(still.errno, still.strerror, "cannot write to stdout")
+    return error
 
 
 # Typer's Rich help would double the time that `--help` takes; the plain one also keeps examples as they are.
@@ -110,8 +121,20 @@ def btbench(
     """
 
 
+def _open_closed_streams() -> None:
+    """Where the caller closed a standard stream (`>&-`), the null device stands in for it."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            device = os.open(os.devnull, os.O_RDWR)
+            if device != number:
+                os.dup2(device, number)
+                os.close(device)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def main() -> None:
     """Run the command line and exit."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:

@@ -129,6 +129,7 @@ def load_result(path: Path) -> Result:
     rows = [msgspec.structs.asdict(row) for row in _decode(text, _Summary, file).rows]
     if not rows:
         raise OutputError(f"{file} holds no rows", hint)
+    _check_rows(rows, file)
     provenance = Provenance()
     if (beside := file.parent / PROVENANCE).is_file():
         provenance = _decode(beside.read_bytes(), Provenance, beside)
@@ -138,6 +139,20 @@ def load_result(path: Path) -> Result:
         folder=file.parent,
         name=provenance.scenario or file.parent.resolve().name,
     )
+
+
+def _check_rows(rows: Sequence[dict[str, Any]], file: Path) -> None:
+    """Raises OutputError for a row that is there twice, and for a duration or a count below zero."""
+    again = "Make the result again with `btbench replay`."
+    seen: dict[tuple[str, str, str], int] = {}
+    for k, row in enumerate(rows):
+        key = row["setup"], row["policy"], row["part"]
+        if key in seen:
+            raise OutputError(f"{file} is damaged: `rows[{k}]` repeats `rows[{seen[key]}]`, {' '.join(key)}", again)
+        seen[key] = k
+        for name, value in row.items():
+            if value is not None and (name in COUNTS or name.endswith("_s")) and value < 0:
+                raise OutputError(f"{file} is damaged: below 0 ({value:g}) - at `rows[{k}].{name}`", again)
 
 
 def _decode(text: bytes, kind: type[T], file: Path) -> T:

@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from typing import NamedTuple
 
 from btbench.errors import GateFailed, UsageError, nearest
@@ -84,6 +84,8 @@ def parse_gate(text: str) -> Gate:
     limit, is_change = found["limit"], found["percent"] == "%"
     if is_change != (limit[0] in "+-") and (is_change or limit[0] == "+"):
         raise UsageError(f"--fail-on {text!r}: a change has a sign and a %, a value has neither + nor %", _EXAMPLES)
+    if not isfinite(float(limit)):
+        raise UsageError(f"--fail-on {text!r}: {limit} is beyond every number there is", _EXAMPLES)
     return Gate(
         text=text.strip(),
         policy=found["policy"],

@@ -10,9 +10,10 @@ from string import Template
 
 import msgspec
 
-from btbench.results.files import SCENARIO, Result, load_result
+from btbench.results.files import Result, load_result
 from btbench.results.folder import CHARTS
 from btbench.results.sheets import Sheet, result_sheets
+from btbench.results.stored import scenario_text
 from btbench.results.words import findings, headline
 
 REPORT = "report.html"
@@ -23,7 +24,6 @@ _FIRST = ("reduction", "ttft", "gap_to_floor", "ttft_split", "timeline")  # what
 def write_report(folder: Path) -> Path:
     """Write `report.html` into a result folder, from the files that are there. Returns its path."""
     result = load_result(folder)
-    scenario = folder / SCENARIO
     page = Template((files("btbench.results") / "report_template.html").read_text(encoding="utf-8")).substitute(
         title=escape(f"{result.name}: btbench"),
         heading=escape(result.name),
@@ -31,7 +31,7 @@ def write_report(folder: Path) -> Path:
         findings="\n".join(f"<li>{escape(line)}</li>" for line in findings(result)),
         tables="\n".join(_table(sheet) for sheet in result_sheets(result)),
         charts=_charts(folder / CHARTS),
-        scenario=escape(scenario.read_text(encoding="utf-8") if scenario.is_file() else "not stored"),
+        scenario=escape("not stored" if (scenario := scenario_text(folder)) is None else scenario),
         provenance="\n".join(_provenance(result)),
     )
     file = folder / REPORT

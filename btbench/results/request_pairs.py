@@ -11,6 +11,7 @@ from btbench.errors import OutputError
 from btbench.results.bootstrap import Interval, mean_interval, percentile_interval
 from btbench.results.files import REQUESTS, Result
 from btbench.results.requests import DURATIONS
+from btbench.results.stored import scan_requests
 from btbench.results.summary import ALL
 
 _STATISTIC = re.compile(rf"(mean|p50|p90|p95|p99)_({'|'.join(DURATIONS)})_s")
@@ -22,7 +23,8 @@ class RequestPairs:
 
     def __init__(self, a: Result, b: Result) -> None:
         self._files = [result.folder / REQUESTS for result in (a, b) if result.folder]
-        self._known = len(self._files) == 2 and all(file.is_file() for file in self._files)
+        stored = [scan_requests(result) for result in (a, b)]  # damaged ones are told even where none are needed
+        self._known = all(frame is not None for frame in stored)
         origins = a.provenance.trace, b.provenance.trace
         digests = [origin.digest if origin else "" for origin in origins]
         self._same_trace = bool(digests[0]) and digests[0] == digests[1]

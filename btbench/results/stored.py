@@ -1,0 +1,87 @@
+"""The tables and the scenario beside a summary, read back only where they are what a replay wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from btbench.errors import OutputError
+from btbench.results.files import REQUESTS, SCENARIO, Result
+from btbench.results.requests import COPY_SCHEMA, REQUEST_SCHEMA
+from btbench.results.summary import ALL
+
+COPIES = "copies.parquet"
+_AGAIN = "Make the result again with `btbench replay`."
+
+
+def scan_requests(result: Result) -> pl.LazyFrame | None:
+    """The requests of REQUEST_SCHEMA; None where they are not stored.
+
+    Raises OutputError where the file is damaged, lacks a column or a value, or holds other requests than the summary.
+    """
+    frame = _scan(result, REQUESTS, REQUEST_SCHEMA)
+    if frame is None:
+        return None
+    file = _beside(result, REQUESTS)
+    counts = _collect(file, frame.group_by("setup", "policy").len())
+    found = {(setup, policy): count for setup, policy, count in counts.iter_rows()}
+    for row in result.rows:
+        if row.part == ALL:
+            served = int(row["requests"] or 0) - int(row["rejected"] or 0)
+            stored = found.get((row.setup, row.policy), 0)
+            if stored != served:
+                raise OutputError(
+                    f"{file} holds {stored:,} requests of {row.setup} {row.policy}; the summary tells of {served:,}",
+                    _AGAIN,
+                )
+    return frame
+
+
+def scan_copies(result: Result) -> pl.LazyFrame | None:
+    """The copies of COPY_SCHEMA; None where they are not stored. Raises OutputError where the file is damaged."""
+    return _scan(result, COPIES, COPY_SCHEMA)
+
+
+def scenario_text(folder: Path) -> str | None:
+    """The scenario as it was written; None where it is not stored. Raises OutputError where it is no text."""
+    file = folder / SCENARIO
+    try:
+        return file.read_text(encoding="utf-8") if file.is_file() else None
+    except UnicodeDecodeError:
+        raise OutputError(f"{file} is damaged: not UTF-8 text", _AGAIN) from None
+
+
+def _beside(result: Result, name: str) -> Path:
+    return (result.folder or Path()) / name
+
+
+def _scan(result: Result, name: str, schema: pl.Schema) -> pl.LazyFrame | None:
+    file = _beside(result, name)
+    if result.folder is None or not file.is_file():
+        return None
+    frame = pl.scan_parquet(file)
+    try:
+        found = frame.collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _damaged(file, error) from None
+    for column, kind in schema.items():
+        if column not in found:
+            raise OutputError(f"{file} has no column {column!r}", _AGAIN)
+        if found[column] != kind:
+            raise OutputError(f"{file}: column {column!r} is {found[column]}, not {kind}", _AGAIN)
+    nulls = _collect(file, frame.select(pl.col(schema.names()).null_count())).row(0, named=True)
+    if empty := [column for column, count in nulls.items() if count]:
+        raise OutputError(f"{file}: column {empty[0]!r} lacks {nulls[empty[0]]:,} values", _AGAIN)
+    return frame
+
+
+def _collect(file: Path, frame: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return frame.collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _damaged(file, error) from None
+
+
+def _damaged(file: Path, error: Exception) -> OutputError:
+    return OutputError(f"{file} is damaged: {str(error).splitlines()[0]}", _AGAIN)
