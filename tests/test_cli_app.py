@@ -1,6 +1,7 @@
 """The frame of the command line: quick help, errors in a few lines, exit statuses."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -146,3 +147,22 @@ def test_a_full_disk_behind_stdout() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([*BTBENCH, "list", "gpus"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "Error: No space left on device\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_full_stdout_is_named(form: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*BTBENCH, "list", "gpus", "--format", form], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (2, "Error: cannot write to stdout: No space left on device\n")
+
+
+@pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-"])
+def test_closed_streams_change_no_status(closing: str) -> None:
+    for args, status in ((["list", "gpus"], 0), (["check", "/nowhere.jsonl"], 2)):
+        assert (
+            subprocess.run(f"{shlex.join([*BTBENCH, *args])} {closing}", shell=True, capture_output=True).returncode
+            == status
+        )
