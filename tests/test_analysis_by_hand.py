@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from btbench.analysis.audit import analyze
+from btbench.analysis.headline import Shallower
 from btbench.analysis.options import BtbGrid, Options
 from btbench.analysis.prepared import first_requests
 from btbench.analysis.statistics import distribution
@@ -76,6 +77,14 @@ def test_the_root_and_groups_without_it(trace: Trace) -> None:
     (root,) = found.root_prefixes
     assert (root.prefix, root.blocks, root.tokens, root.requests) == ("0/0[:1]", 1, 10, 9)
     assert [(c.groups, c.max_fanout) for c in found.fanout or ()] == [(0, 0), (2, 5)]
+
+
+def test_the_largest_below_the_deep_ones_is_beyond_the_root(trace: Trace) -> None:
+    for without_root in (False, True):
+        found = analyze(trace, Options(depths_blocks=(1, 2, 3, 16), without_root=without_root))
+        assert found.shallower == Shallower(10.0, 4, 3, 30, 0.5)  # the job; with the root it would be 6, 1 block deep
+        assert found.root_blocks == (0 if without_root else 1)
+    assert analyze(trace, Options(depths_blocks=(1, 16))).shallower is None
 
 
 def test_one_request_of_a_window_has_no_root(trace: Trace) -> None:

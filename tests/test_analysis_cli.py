@@ -9,9 +9,15 @@ from pathlib import Path
 
 import matplotlib.image
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner, Result
 
+from btbench.analysis.audit import analyze
+from btbench.analysis.options import Options
+from btbench.charts.trace_bursts import draw_heat_map, draw_timeline
 from btbench.cli.app import app
+from btbench.sources import open_trace
+from btbench.trace_spec import TraceSpec
 
 Run = Callable[..., Result]
 
@@ -41,6 +47,62 @@ def test_the_answer_comes_first_and_fits_a_screen(run: Run) -> None:
     assert "holds deep bursts: 84 requests that share 16 blocks" in lines[0]
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
+
+
+def made(folder: Path, shared: int, root: bool) -> str:
+    """40 prompts of 20 blocks, one a second: half of them share so many blocks; all of them the first, or none."""
+    rows = []
+    for i in range(40):
+        ids = [f"s{k}" if k < shared and i % 2 else f"{i}-{k}" for k in range(20)]
+        rows.append({"arrival_s": i * 0.2, "input_length": 5120, "output_length": 1, "hash_ids": ids})
+        if root:
+            ids[0] = "root"
+    (folder / "made.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return "made.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("shared", "said"), [(8, "Shallower: 20 requests within 10 s share 8 blocks (2,048 tokens)."), (1, None)]
+)
+def test_what_is_shared_below_the_deep_ones_is_said(run: Run, tmp_path: Path, shared: int, said: str | None) -> None:
+    text = " ".join(run(made(tmp_path, shared, True), "--block-tokens", 256).stdout.split("\n\n")[0].split())
+    assert "of the requests that share 16 blocks or more, no two arrive within 10 s" in text
+    assert (said in text) if said else ("Shallower" not in text)
+
+
+def test_what_every_prompt_begins_with_is_told_apart(run: Run, tmp_path: Path) -> None:
+    lines = run(made(tmp_path, 8, True), "--block-tokens", 256).stdout.splitlines()
+    rows = {line.split()[0]: line for line in lines if line.strip()[:1].isdigit()}
+    assert rows["1"].endswith("40 a") and " a" not in rows["2"]
+    assert "a: all prompts begin so, which is no burst." in lines
+    assert not [
+        line for line in run(made(tmp_path, 8, False), "--block-tokens", 256).stdout.splitlines() if " a" in line[-3:]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shared", "root", "dots", "deepest"),
+    [
+        (1, True, [], "no two requests share 16 blocks"),
+        (8, True, [20], "no two requests share 16 blocks"),
+        (18, False, [20], "up to 20 requests share 16 blocks"),
+    ],
+)
+def test_chart_titles_speak_of_deep_bursts_alone(
+    tmp_path: Path, shared: int, root: bool, dots: list[int], deepest: str
+) -> None:
+    spec = TraceSpec(source=made(tmp_path, shared, root), block_tokens=256)
+    found = analyze(open_trace(spec, tmp_path, seed=1), Options())
+    assert title(draw_heat_map(found)) == f"made: {deepest} within 10 s"
+    timeline = draw_timeline(found)
+    count = "1 burst" if shared == 18 else "no bursts"
+    assert title(timeline) == f"made: {count} of 20 requests or more that share 16 blocks"
+    offsets = timeline.axes[0].collections[0].get_offsets()
+    assert [int(size) for _, size in offsets] == dots
+
+
+def title(figure: Figure) -> str:
+    return figure.texts[0].get_text().replace("\n", " ")
 
 
 def test_details_are_every_table_in_80_columns(run: Run, small: Path) -> None:
@@ -91,6 +153,10 @@ def test_several_traces_stand_side_by_side(run: Run, small: Path) -> None:
     present = {line.split()[0]: line.split()[-1] for line in lines if line.startswith(("small", "generated"))}
     assert present == {"small": "no", "generated": "yes"}
     assert max(map(len, lines)) <= 80
+    name = "AzureLLMInferenceTrace_code"
+    small.rename(small.with_name(f"{name}.jsonl"))
+    result = run(f"{name}.jsonl", "generated", "--block-tokens", 256)
+    assert [line for line in result.stdout.splitlines() if line.startswith(f"{name} ")]
 
 
 def test_only_the_first_rows(run: Run, small: Path) -> None:

@@ -28,15 +28,17 @@ from btbench.analysis.headline import (
     PRESENT,
     SHALLOW_BLOCKS,
     DeepSync,
+    Shallower,
     ShallowWide,
     deep_sync,
     shallow_wide,
+    shallower,
 )
 from btbench.analysis.lengths import Lengths, measure_lengths
 from btbench.analysis.options import Options, blocks_of
 from btbench.analysis.prepared import Prepared, prepare
 from btbench.analysis.reuse import Reuse, measure_reuse
-from btbench.analysis.roots import RootPrefix, find_roots, root_nodes
+from btbench.analysis.roots import RootPrefix, common_root_blocks, find_roots, root_nodes
 from btbench.progress import Progress, silent
 from btbench.trace import Oddity, Trace
 
@@ -75,6 +77,7 @@ class TraceAnalysis:
     fanout: list[Fanout] | None
     fanout_why: str | None
     deep_sync: DeepSync | None
+    shallower: Shallower | None
     shallow_wide: ShallowWide | None
     prefix_groups: list[PrefixGroups] | None
     bursts: BurstList | None
@@ -87,6 +90,11 @@ class TraceAnalysis:
     oddities: list[Oddity]
     notes: list[str]
 
+    @property
+    def root_blocks(self) -> int:
+        """Depth down to which the groups hold every prompt of their window; 0 where these are left out."""
+        return 0 if self.without_root else common_root_blocks(self.root_prefixes, self.windows)
+
 
 @dataclass(frozen=True)
 class AuditParts:
@@ -94,6 +102,7 @@ class AuditParts:
 
     fanout: list[Fanout]
     deep_sync: DeepSync
+    shallower: Shallower | None
     shallow_wide: ShallowWide
     bursts: BurstList
     btb: list[Detection]
@@ -133,6 +142,7 @@ def analyze(trace: Trace, options: Options, progress: Progress = silent) -> Trac
         fanout=parts.fanout if parts else None,
         fanout_why=f"same-prefix fan-out cannot be measured in this trace: {'; '.join(why)}" if why else None,
         deep_sync=parts.deep_sync if parts else None,
+        shallower=parts.shallower if parts else None,
         shallow_wide=parts.shallow_wide if parts else None,
         prefix_groups=_prefix_groups(prepared, options) if trace.has_blocks else None,
         bursts=parts.bursts if parts else None,
@@ -159,13 +169,15 @@ def _at_least(depths: Sequence[int], smallest: int) -> list[int]:
 def _audit(prepared: Prepared, options: Options, span_s: float, progress: Progress) -> AuditParts:
     asked = _asked_depths(options, prepared.trace.block_tokens)
     deep, shallow = (_at_least(sorted(options.depths_blocks), least) for least in (DEEP_BLOCKS, SHALLOW_BLOCKS))
-    left_out = root_nodes(prepared) if options.without_root else None
+    root = root_nodes(prepared)
+    left_out = root if options.without_root else None
     thresholds = tuple(sorted(set(options.thresholds)))
     with_20 = thresholds if PRESENT in thresholds else (PRESENT,)
     at_least = max(2, thresholds[0])
     cells: list[Fanout] = []
     deep_cells: list[Fanout] = []
     shallow_cells: list[Fanout] = []
+    beyond_root: list[Fanout] = []
     candidates: list[Candidates] = []
     depths = sorted({*asked, *deep, *shallow})
     for k, depth in enumerate(depths):
@@ -183,9 +195,13 @@ def _audit(prepared: Prepared, options: Options, span_s: float, progress: Progre
             deep_cells.append(cell(DEEP_WINDOW_S, with_20))
         if depth in shallow:
             shallow_cells.append(cell(max(options.windows_s), thresholds))
+        if depth < DEEP_BLOCKS:
+            others = groups if options.without_root else group_by_depth(prepared.tree, prepared.by_time, depth, root)
+            beyond_root.append(measure_fanout(prepared, others, depth, DEEP_WINDOW_S, (PRESENT,), span_s))
     return AuditParts(
         fanout=cells,
         deep_sync=deep_sync(deep_cells),
+        shallower=shallower(beyond_root),
         shallow_wide=shallow_wide(shallow_cells),
         bursts=list_bursts(prepared, candidates, at_least, options),
         btb=try_settings(prepared, options.btb, progress),

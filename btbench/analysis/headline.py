@@ -46,6 +46,26 @@ class ShallowWide:
     reads_as: Literal["steady", "clustered"]  # steady: spread over half the window or more
 
 
+@dataclass(frozen=True)
+class Shallower:
+    """The largest fan-out that is no session by length, in fewer blocks than a deep one, beyond the root prefix."""
+
+    window_s: float
+    max_fanout: int
+    depth_blocks: int  # the deepest that reaches it
+    depth_tokens: int
+    span_s: float
+
+
+def shallower(cells: Sequence[Fanout]) -> Shallower | None:
+    """From the cells of the depths below the deep ones, without the root prefix; None where nothing is shared there."""
+    best = max(cells, key=lambda cell: (cell.max_fanout_independent, cell.depth_blocks), default=None)
+    if best is None or best.max_fanout_independent < 2:
+        return None
+    size, span_s = best.max_fanout_independent, best.max_fanout_independent_span_s
+    return Shallower(best.window_s, size, best.depth_blocks, best.depth_tokens, span_s)
+
+
 def deep_sync(cells: Sequence[Fanout]) -> DeepSync:
     """The headline, from the cells of its depths and window."""
     any_class = max(cells, key=lambda cell: cell.max_fanout)  # the first, so the smallest depth, where several do

@@ -1,5 +1,6 @@
 """The prefix that every request of a window shares: a system prompt, which says nothing about bursts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,14 @@ def root_nodes(prepared: Prepared) -> npt.NDArray[np.bool_]:
     with_blocks = np.bincount(prepared.window_of[prepared.blocks > 0], minlength=len(prepared.trace.windows))
     tree = prepared.tree
     return (tree.requests == with_blocks[prepared.window_of[tree.first_request]]) & (tree.requests > 1)
+
+
+def common_root_blocks(roots: Sequence[RootPrefix], windows: int) -> int:
+    """Blocks that every prompt of every one of so many windows begins with; 0 where a window has no root prefix.
+
+    At these depths a window is one group, which says nothing about bursts.
+    """
+    return min((root.blocks for root in roots), default=0) if len(roots) == windows else 0
 
 
 def find_roots(prepared: Prepared) -> list[RootPrefix]:

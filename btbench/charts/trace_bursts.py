@@ -117,20 +117,25 @@ def draw_heat_map(analysis: TraceAnalysis, theme: Theme = LIGHT) -> Figure:
     windows = sorted({cell.window_s for cell in analysis.fanout})
     cells = {(c.depth_blocks, c.window_s): c for c in analysis.fanout}
     rows = [[cells[blocks, window] for window in windows] for blocks, _ in depths]
-    most = max(cell.max_fanout for cell in analysis.fanout)
-    title = f"{shorten(analysis.name)}: up to {most:,} requests begin alike and arrive together"
-    subtitle = "Largest fan-out. session: prompts grow as in one conversation; ticks: half or more share a timestamp."
+    root = analysis.root_blocks
+    most = max((cell.max_fanout for cell in analysis.fanout if cell.depth_blocks > root), default=1)
+    title = f"{shorten(analysis.name)}: {_deepest(analysis)}"
+    subtitle = "Largest fan-out. session: prompts grow as in one conversation; ticks: half or more share a timestamp"
+    subtitle += "; grey: every prompt begins so." if depths[0][0] <= root else "."
     figure = new_figure(WIDTH_IN, 1.7 + 0.48 * len(depths), title, subtitle)
     axes = figure.subplots()
     sizes = np.array([[max(cell.max_fanout, 1) for cell in row] for row in rows])
     norm = LogNorm(1, max(100, most))
-    axes.imshow(sizes, cmap=theme.heat, norm=norm, aspect="auto")
+    shown = np.ma.masked_where([[cell.depth_blocks <= root for cell in row] for row in rows], sizes)
+    axes.set_facecolor(theme.line)
+    axes.imshow(shown, cmap=theme.heat, norm=norm, aspect="auto")
     for i, row in enumerate(rows):
         for j, cell in enumerate(row):
             red, green, blue, _ = colormaps[theme.heat](norm(max(cell.max_fanout, 1)))
             ink = "#1A1A1A" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#FFFFFF"
+            ink = theme.soft if cell.depth_blocks <= root else ink
             marks = ["session"] * (cell.max_fanout_class == "session") + ["ticks"] * cell.rests_on_ticks
-            text = f"{cell.max_fanout:,}" + (f"  {', '.join(marks)}" if marks else "")
+            text = f"{cell.max_fanout:,}" + (f"  {', '.join(marks)}" if marks and cell.depth_blocks > root else "")
             axes.text(j, i, text, ha="center", va="center", color=ink)
     axes.set_xticks(range(len(windows)), [f"{window:g} s" for window in windows])
     axes.set_yticks(
@@ -143,32 +148,49 @@ def draw_heat_map(analysis: TraceAnalysis, theme: Theme = LIGHT) -> Figure:
     return figure
 
 
+def _deepest(analysis: TraceAnalysis) -> str:
+    """The finding, which only deep bursts make."""
+    deep = analysis.deep_sync
+    assert deep
+    if deep.present:
+        return f"up to {deep.max_fanout:,} requests share {deep.depth_blocks:,} blocks within {deep.window_s:g} s"
+    most = f"at most {deep.max_fanout:,}" if deep.max_fanout > 1 else "no two"
+    return f"{most} requests share {deep.min_depth_blocks} blocks within {deep.window_s:g} s"
+
+
 def draw_timeline(analysis: TraceAnalysis, theme: Theme = LIGHT) -> Figure:
     """Every listed burst: when, how many requests, how deep. The trace must have blocks and times."""
     assert analysis.bursts is not None
     bursts, timeline = analysis.bursts, analysis.bursts.timeline
     deep = DEEP_BLOCKS * (analysis.block_tokens or 1)
     sizes = [size for size, shared in zip(timeline.requests, timeline.shared_tokens, strict=True) if shared >= deep]
-    count = sum(size >= PRESENT for size in sizes) or "no"
-    title = f"{shorten(analysis.name)}: {count} bursts of {PRESENT} requests or more that share {DEEP_BLOCKS} blocks"
-    subtitle = f"Every burst of {bursts.at_least} requests or more with one prefix within {bursts.window_s:g} s."
-    figure = new_figure(WIDTH_IN, 4.2, title, subtitle)
+    count = sum(size >= PRESENT for size in sizes)
+    bursts_of = f"{count:,} burst{'s'[: count != 1]}" if count else "no bursts"
+    title = f"{shorten(analysis.name)}: {bursts_of} of {PRESENT} requests or more that share {DEEP_BLOCKS} blocks"
+    subtitle = f"Every burst of {bursts.at_least} requests or more with one prefix within {bursts.window_s:g} s"
+    least = 0
+    if 0 < analysis.root_blocks < DEEP_BLOCKS:
+        least = analysis.root_blocks * (analysis.block_tokens or 1) + 1
+        subtitle += ", but those that share only what every prompt begins with"
+    figure = new_figure(WIDTH_IN, 4.2, title, f"{subtitle}.")
     axes = figure.subplots()
     plain_axes(axes, "y")
-    shared = np.maximum(timeline.shared_tokens, 1)
+    kept = np.array(timeline.shared_tokens, np.int64) >= least
+    start_s, requests = np.array(timeline.start_s)[kept], np.array(timeline.requests, np.int64)[kept]
+    shared = np.maximum(np.array(timeline.shared_tokens, np.int64)[kept], 1)
     norm = LogNorm(min([*shared, 512]), max([*shared, 8192]))
     shades = np.linspace(0.15, 1, 256) if theme is LIGHT else np.linspace(0.85, 0, 256)  # deep ones stand out
     cmap = ListedColormap(colormaps["viridis_r"](shades))
-    dots = axes.scatter(timeline.start_s, timeline.requests, c=shared, s=20, cmap=cmap, norm=norm, linewidths=0)
+    dots = axes.scatter(start_s, requests, c=shared, s=20, cmap=cmap, norm=norm, linewidths=0)
     axes.axhline(PRESENT, color=on_page(RED, theme), linewidth=1.2, linestyle="--")
     axes.set_yscale("log")
-    axes.set_ylim(min([bursts.at_least, *timeline.requests]) * 0.8, max([50, *timeline.requests]) * 1.5)
+    axes.set_ylim(min([bursts.at_least, *requests]) * 0.8, max([50, *requests]) * 1.5)
     plain_log(axes.yaxis, (1, 2, 5))
     axes.set_xlim(0, max([analysis.span_s or 0, 1, *timeline.start_s]) * 1.01)
     axes.xaxis.set_major_formatter(PLAIN)
     axes.set_xlabel("start, s" if analysis.windows == 1 else "start, s, windows of the trace laid end to end")
     axes.set_ylabel("requests")
-    if not timeline.requests:
+    if not len(requests):
         axes.text(0.5, 0.5, "none", ha="center", transform=axes.transAxes, color=theme.soft)
     bar = figure.colorbar(dots, ax=axes, pad=0.01, format=PLAIN)
     bar.ax.minorticks_off()

@@ -164,15 +164,14 @@ def _analyze(
 ) -> "TraceAnalysis":
     from btbench.analysis.audit import analyze
     from btbench.analysis.prepared import first_requests
+    from btbench.cli.replay import oddities
     from btbench.jit import is_compiled
     from btbench.sources import open_trace
 
     trace = open_trace(spec, Path(), seed=seed, progress=progress)
     if not quiet:
-        for odd in trace.oddities:
-            note(f"{trace.name}: {odd.kind}: {odd.count:,} rows, first in row {odd.first_row:,}: {odd.handling}")
-        for text in trace.notes:
-            note(f"{trace.name}: {text}")
+        for text in oddities(trace):
+            note(text)
         if not is_compiled("_grow"):
             note("the first analysis on this machine compiles its kernels, once; that takes some seconds")
     return analyze(first_requests(trace, max_rows) if max_rows else trace, options, progress)

@@ -20,22 +20,25 @@ def fanout_matrix(a: TraceAnalysis) -> Sheet:
     depths = sorted({(cell.depth_blocks, cell.depth_tokens) for cell in cells})
     by_place = {(cell.depth_blocks, cell.window_s): cell for cell in cells}
     rows = tuple(
-        (f"{blocks:,}", f"{tokens:,}", *(_marked(by_place[blocks, window]) for window in windows))
+        (f"{blocks:,}", f"{tokens:,}", *(_marked(by_place[blocks, window], a.root_blocks) for window in windows))
         for blocks, tokens in depths
     )
+    beyond = [cell for cell in cells if cell.depth_blocks > a.root_blocks]
     marks = [
-        ("s", "prompts grow as in one session", any(c.max_fanout_class == "session" for c in cells)),
-        ("c", "each prompt extends the one before", any(c.chain_max_fanout_class == "session" for c in cells)),
-        ("t", "half or more share a timestamp", any(c.rests_on_ticks for c in cells)),
+        ("a", "all prompts begin so, which is no burst", len(beyond) < len(cells)),
+        ("s", "prompts grow as in one session", any(c.max_fanout_class == "session" for c in beyond)),
+        ("c", "each prompt extends the one before", any(c.chain_max_fanout_class == "session" for c in beyond)),
+        ("t", "half or more share a timestamp", any(c.rests_on_ticks for c in beyond)),
     ]
     note = "; ".join(f"{mark}: {meaning}" for mark, meaning, used in marks if used)
-    heads = ("blocks", "tokens", *(f"{seconds(w)}   " for w in windows))
+    heads = ("blocks", "tokens", *(f"{seconds(w)}    " for w in windows))
     return Sheet("Largest fan-out of one prefix: requests within", columns(*heads), rows, note + "." if note else "")
 
 
-def _marked(cell: Fanout) -> str:
+def _marked(cell: Fanout, root_blocks: int) -> str:
     marks = "s" * (cell.max_fanout_class == "session") + "c" * (cell.chain_max_fanout_class == "session")
-    return f"{cell.max_fanout:,} {marks + 't' * cell.rests_on_ticks:<2}"
+    marks = "a" if cell.depth_blocks <= root_blocks else marks + "t" * cell.rests_on_ticks
+    return f"{cell.max_fanout:,} {marks:<3}"
 
 
 def fanout_sheet(a: TraceAnalysis) -> Sheet:

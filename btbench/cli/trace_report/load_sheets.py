@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from btbench.analysis.audit import TraceAnalysis
+from btbench.analysis.headline import DEEP_BLOCKS, DEEP_WINDOW_S, PRESENT
 from btbench.analysis.reuse import CacheSize, NeededSize
 from btbench.analysis.statistics import POINTS, Distribution
 from btbench.cli.trace_report.burst_sheets import seconds
@@ -19,7 +20,7 @@ def side_by_side(analyses: Sequence[TraceAnalysis]) -> Sheet:
             a.name,
             f"{a.requests:,}",
             _timestamps(a),
-            f"blocks of {a.block_tokens:,}" if a.requests_with_blocks else "none",
+            f"{a.block_tokens:,} tokens" if a.requests_with_blocks else "none",
             f"{a.deep_sync.max_fanout:,}" if a.deep_sync else numbers.NOTHING,
             {True: "yes", False: "no", None: numbers.NOTHING}[a.deep_sync.present if a.deep_sync else None],
             f"{a.deep_sync.chain_max_fanout:,}" if a.deep_sync else numbers.NOTHING,
@@ -29,14 +30,17 @@ def side_by_side(analyses: Sequence[TraceAnalysis]) -> Sheet:
         for a in analyses
     )
     heads = columns(
-        *("trace", "rows\nread", "timestamps", "prefix\ncontent", "deep-sync\nfan-out", "target\npresent"),
+        *("trace", "requests", "timestamps", "blocks of", "largest\ntogether", "deep\nbursts"),
         *("by chain", "reuse", "rate"),
-        text=("trace", "timestamps", "prefix\ncontent", "target\npresent"),
+        text=("trace", "timestamps", "blocks of", "deep\nbursts"),
         spare=("by chain", "reuse", "rate"),
+        whole=("trace",),
     )
     note = (
-        "Deep-sync fan-out: most requests that share 16 blocks or more and arrive within 10 s, sessions by length left "
-        "out. Target present: 20 or more. –: cannot be told without timestamps and block hashes."
+        f"Largest together: most requests that share {DEEP_BLOCKS} blocks or more and arrive within "
+        f"{DEEP_WINDOW_S:g} s; groups whose prompts grow as in one conversation do not count (by chain: those where "
+        f"each prompt extends the one before). Deep bursts: {PRESENT} or more. –: cannot be told without timestamps "
+        "and block hashes."
     )
     return Sheet("Do these traces hold deep bursts?", heads, rows, note)
 
@@ -45,7 +49,7 @@ def _timestamps(a: TraceAnalysis) -> str:
     if a.ticks is None:
         return "none"
     if a.ticks.ticked and a.ticks.median_step_s:
-        return f"ticks of {seconds(a.ticks.median_step_s)}"
+        return f"{seconds(a.ticks.median_step_s)} ticks"
     return "yes"
 
 

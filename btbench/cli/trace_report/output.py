@@ -74,10 +74,7 @@ def _images(names: Sequence[str]) -> str:
 
 
 def _oddities(a: TraceAnalysis) -> list[str]:
-    odd = [
-        f"- {escape(o.kind)}: {o.count:,} rows, first in row {o.first_row:,}: {escape(o.handling)}" for o in a.oddities
-    ]
-    return [*odd, *(f"- {escape(text)}" for text in a.notes)]
+    return [f"- {escape(str(odd))}" for odd in (*a.oddities, *a.notes)]
 
 
 def json_text(analyses: Sequence[TraceAnalysis]) -> str:

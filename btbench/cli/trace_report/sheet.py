@@ -14,11 +14,15 @@ ROOMY = 104  # columns of a terminal from which on the spare columns are shown
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column; numbers stand to the right. `spare` ones are left out where there is little room."""
+    """The head of a column; numbers stand to the right.
+
+    `spare` ones are left out where there is little room; texts of `whole` ones are shortened, never broken.
+    """
 
     name: str
     text: bool = False
     spare: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,12 @@ def render(sheet: Sheet, width: int) -> list[RenderableType]:
     for k in shown:
         column = sheet.columns[k]
         justify = "left" if column.text else "right"
-        table.add_column(column.name, justify=justify, no_wrap=not column.text, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(
+            column.name,
+            justify=justify,  # type: ignore[arg-type]
+            no_wrap=column.whole or not column.text,
+            overflow="ellipsis" if column.whole else "fold",
+        )
     for row in sheet.rows:
         table.add_row(*(Text(row[k], style="cyan" if k == 0 else "") for k in shown))
     parts: list[RenderableType] = [Text(), Text(sheet.title, style="bold"), table]
@@ -67,6 +76,8 @@ def escape(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def columns(*names: str, text: Sequence[str] = (), spare: Sequence[str] = ()) -> tuple[Column, ...]:
+def columns(
+    *names: str, text: Sequence[str] = (), spare: Sequence[str] = (), whole: Sequence[str] = ()
+) -> tuple[Column, ...]:
     """Columns by name; those of `text` stand to the left, those of `spare` are left out where there is little room."""
-    return tuple(Column(name, name in text, name in spare) for name in names)
+    return tuple(Column(name, name in text, name in spare, name in whole) for name in names)

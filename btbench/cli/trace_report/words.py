@@ -30,19 +30,39 @@ def answer(a: TraceAnalysis) -> str:
             f"({deep.depth_tokens or 0:,} tokens) arrive {within}, over {numbers.duration(deep.span_s)}."
         )
     else:
+        most = f"at most {deep.max_fanout:,} arrive" if deep.max_fanout > 1 else "no two arrive"
         text = (
             f"{a.name} holds no deep bursts: of the requests that share {deep.min_depth_blocks} blocks or more, "
-            f"at most {deep.max_fanout:,} arrive {within}; from {PRESENT} on it would be one."
+            f"{most} {within}; from {PRESENT} on it would be one.{_below(a)}"
         )
     return text + _second_opinion(a)
+
+
+def _below(a: TraceAnalysis) -> str:
+    """What a trace without deep bursts has all the same."""
+    below = a.shallower
+    if below is None or below.max_fanout < PRESENT:
+        return ""
+    return (
+        f" Shallower: {below.max_fanout:,} requests within {below.window_s:g} s share "
+        f"{counted(below.depth_blocks, 'block')} ({below.depth_tokens:,} tokens)."
+    )
 
 
 def _second_opinion(a: TraceAnalysis) -> str:
     deep = a.deep_sync
     assert deep is not None
-    text = f" Sessions are left out by the length rule; by the block-chain rule it is {deep.chain_max_fanout:,}."
+    text = ""
     if deep.largest_any_class > deep.max_fanout:
-        text += f" The largest of any class, a session, has {deep.largest_any_class:,}."
+        text += (
+            f" A group of {deep.largest_any_class:,} is not counted: its prompts grow as in one conversation. Counting "
+            f"all but those where each prompt extends the one before, the largest has {deep.chain_max_fanout:,}."
+        )
+    elif deep.chain_max_fanout < deep.max_fanout:
+        text += (
+            " Without groups where each prompt extends the one before, as in one conversation, it would be "
+            f"{deep.chain_max_fanout:,}."
+        )
     if deep.rests_on_ticks:
         text += " Half of the requests or more share a timestamp: check with --tie spread."
     return text
@@ -53,9 +73,8 @@ def facts(a: TraceAnalysis) -> list[Fact]:
     found = [Fact("requests", _load(a)), *_clock(a), Fact("blocks", _blocks(a)), *_reuse(a), *_dispersion(a)]
     for about, values in (("input", a.lengths.input_tokens), ("output", a.lengths.output_tokens)):
         if values:
-            text = (
-                f"{values['p50']:,.0f} tokens at the median, {values['p90']:,.0f} at p90, {values['p99']:,.0f} at p99"
-            )
+            median = counted(round(values["p50"]), "token")
+            text = f"{median} at the median, {values['p90']:,.0f} at p90, {values['p99']:,.0f} at p99"
             found.append(Fact(about, text))
     found += [Fact("btb", _btb(published))] if (published := _as_published(a)) else []
     return found
