@@ -61,7 +61,8 @@ REQUEST = np.dtype(
 SEEN_OF_REQUEST = [name for name in REQUEST.names or () if name not in ("output_tokens", "own_blocks")]
 
 # and of a replica: what it can do, its clock and what it holds; not what it has admitted answers for
-_UNSEEN_OF_REPLICA = ("used_tokens", "steps", "batch_root", "hbm_blocks")
+SEEN_OF_ANSWERS = ["last_finished", "finished", "answered_tokens"]  # a router sees answers end, without any report
+_UNSEEN_OF_REPLICA = ("used_tokens", "steps", "batch_root", "hbm_blocks", *SEEN_OF_ANSWERS)
 SEEN_OF_REPLICA = [name for name in REPLICA.names or () if name not in _UNSEEN_OF_REPLICA]
 
 SERVED = np.dtype(

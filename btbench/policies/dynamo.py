@@ -86,7 +86,7 @@ def take_note(view, active, now):  # type: ignore[no-untyped-def]
     """Prefills that have ended by now, and requests that have."""
     leave_lines(active.line, view, now, True)
     for r in range(len(active.replicas)):
-        latest = view.replicas[r].last_finished
+        latest = view.answers[r].last_finished
         i = latest
         while i != active.replicas[r].last_finished:
             if active.sent[i]:

@@ -21,8 +21,8 @@ def mean_answer_tokens(view):  # type: ignore[no-untyped-def]
     finished = 0
     tokens = 0
     for r in range(len(view.load)):
-        finished += view.replicas[r].finished
-        tokens += view.replicas[r].answered_tokens
+        finished += view.answers[r].finished
+        tokens += view.answers[r].answered_tokens
     return tokens / finished if finished > 0 else 0.0
 
 

@@ -21,6 +21,7 @@ class ClusterView(NamedTuple):
     resident: npt.NDArray[np.uint64]  # (K, W) bit r: replica r holds the whole run, in HBM or RAM
     in_hbm: npt.NDArray[np.uint64]  # (K, W) bit r: replica r holds the whole run in HBM
     replicas: npt.NDArray[np.void]  # (R,) REPLICA without what depends on output lengths
+    answers: npt.NDArray[np.void]  # (R,) REPLICA: what has ended there, which the router sees itself
     requests: npt.NDArray[np.void]  # (N,) REQUEST without what depends on the output length
     run_list: npt.NDArray[np.int32]  # request i holds run_list[runs_start:runs_stop]
     run_blocks: npt.NDArray[np.int32]  # (K,) length of a run
