@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -385,3 +386,15 @@ def test_one_policy_is_told_in_numbers(tmp_path: Path) -> None:
         title = findings.lowest_title(view, "mean_ttft_s", "mean TTFT")
         assert title == f"Under btb, mean TTFT is {numbers.duration(view.rows['one', 'btb']['mean_ttft_s'])}"
         assert draw.reduction_chart(view) is None
+
+
+def test_charts_that_cannot_be_drawn_again_are_told(plot, sample: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "thin"
+    shutil.copytree(sample, folder)
+    (folder / "requests.parquet").unlink()
+    (folder / "charts").mkdir(exist_ok=True)
+    (folder / "charts" / "timeline.png").write_bytes(b"of before")
+    said = plot(folder).stderr
+    assert "not drawn again, as the result has no data for them without requests.parquet:" in said
+    assert "timeline.png" in said and "copies.png" not in said
+    assert plot(folder, "-q").stderr == ""
