@@ -235,7 +235,7 @@ def test_a_policy_that_is_far_worse_is_cut_at_the_edge_and_its_number_told() -> 
         figure = draw.reduction_chart(View(Result(tuple(rows), Provenance(baseline="base")), page))
     bars = [bar.get_width() for bar in figure.axes[0].patches if bar.get_height() < 1]
     assert -100.0 in bars and 20.0 in bars
-    assert "◂ -4,123%" in {text.get_text() for text in figure.axes[0].texts}
+    assert "◂ \N{MINUS SIGN}4,123.0%" in {text.get_text() for text in figure.axes[0].texts}
 
 
 def test_quantiles_are_the_elements_that_the_summary_names(sample: Path) -> None:
