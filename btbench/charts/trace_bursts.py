@@ -167,7 +167,9 @@ def draw_timeline(analysis: TraceAnalysis, theme: Theme = LIGHT) -> Figure:
     count = sum(size >= PRESENT for size in sizes)
     bursts_of = f"{count:,} burst{'s'[: count != 1]}" if count else "no bursts"
     title = f"{shorten(analysis.name)}: {bursts_of} of {PRESENT} requests or more that share {DEEP_BLOCKS} blocks"
-    subtitle = f"Every burst of {bursts.at_least} requests or more with one prefix within {bursts.window_s:g} s"
+    subtitle = (
+        f"Every burst of {bursts.at_least} requests or more with one prefix of any length within {bursts.window_s:g} s"
+    )
     least = 0
     if 0 < analysis.root_blocks < DEEP_BLOCKS:
         least = analysis.root_blocks * (analysis.block_tokens or 1) + 1

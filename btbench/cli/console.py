@@ -36,13 +36,13 @@ def stdout() -> "Console":
 
         def print(self, *objects: Any, **options: Any) -> None:
             try:
-                super().print(*objects, **options)
+                self._print(*objects, **options)
             except BrokenPipeError:
                 raise
             except OSError as error:  # which knows no file
                 raise OSError(error.errno, error.strerror, "cannot write to stdout") from None
 
-        def print(self, *objects: Any, **options: Any) -> None:
+        def _print(self, *objects: Any, **options: Any) -> None:
             if self.is_terminal:
                 super().print(*objects, **options)
             else:  # tables are padded to their width: no file or pipe needs that
