@@ -49,6 +49,7 @@ def stdout() -> "Console":
                 with self.capture() as text:
                     super().print(*objects, **options)
                 self.file.write(re.sub(r" +$", "", text.get(), flags=re.MULTILINE))
+                self.file.flush()
 
     width = None
     if not sys.stdout.isatty():
