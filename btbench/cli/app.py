@@ -74,8 +74,8 @@ def _plainly(message: str) -> str:
 
 
 def _named(error: BaseException) -> BaseException:
-    """The error; where it is of writing to stdout, which knows no file, it names that."""
-    if isinstance(error, OSError) and not error.filename:
+    """The error; while stdout cannot be written to it is that one, and what is left for stdout is dropped."""
+    if isinstance(error, OSError):
         try:
             sys.stdout.flush()
         except OSError as still:  # what could not be written is still there
