@@ -66,11 +66,10 @@ def costs_of(setup: Setup, options: ServingOptions, block_tokens: int, copy_bloc
     )
 
 
-def new_cache(work: Workload, replicas: int, copies_per_request: int) -> Cache:
-    """Empty caches; `copies_per_request` bounds how many copies one burst request can start."""
+def new_cache(work: Workload, replicas: int, copied_runs: int) -> Cache:
+    """Empty caches; `copied_runs` bounds how often copies can bring a run to a replica."""
     runs = len(work.run_blocks)
     words = (replicas + 63) // 64
-    copied_runs = copies_per_request * int(work.requests.prefix_runs[work.requests.burst].sum())
     table = dense_or_empty(max(1, runs * replicas), len(work.run_list) + copied_runs)
     run_records = records(np.zeros(runs, RUN))
     run_records["blocks"] = work.run_blocks
@@ -84,7 +83,7 @@ def new_cache(work: Workload, replicas: int, copies_per_request: int) -> Cache:
     )
 
 
-def new_state(work: Workload, idle: Records, copy_room: int, copies_per_request: int) -> State:
+def new_state(work: Workload, idle: Records, copy_room: int, copied_runs: int) -> State:
     """A fresh cluster before the first arrival."""
     prefixes = records(np.zeros(int(work.requests.prefix.max(initial=-1)) + 1, PREFIX))
     prefixes["unproven"] = -1
@@ -105,7 +104,7 @@ def new_state(work: Workload, idle: Records, copy_room: int, copies_per_request:
         workers=np.zeros(1, np.int64),
         requests=work.requests,
         served=served,
-        cache=new_cache(work, len(idle), copies_per_request),
+        cache=new_cache(work, len(idle), copied_runs),
         flights=flights,
     )
 

@@ -6,10 +6,11 @@ from btbench.engine.clock import MISS, advance
 from btbench.engine.copies import land_copies, start_copy, transfer
 from btbench.engine.signals import note_decision, observe
 from btbench.jit import inlined, lean_kernel, uncached
+from btbench.policies.bits import has
 from btbench.policies.picks import REJECTED
 from btbench.policies.router import route
 
-DONE, TOO_LARGE, OUT_OF_DRAWS, OUT_OF_COPIES, WRONG_REPLICA = range(5)
+DONE, TOO_LARGE, OUT_OF_DRAWS, OUT_OF_COPIES, WRONG_REPLICA, WRONG_ORDER = range(6)
 
 
 @inlined
@@ -56,6 +57,28 @@ def enqueue(state, i, r):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def can_carry_out(view, i, orders):  # type: ignore[no-untyped-def]
+    """Whether every move of KV that is asked for with request i has blocks, a replica that gives and one that takes."""
+    request = view.requests[i]
+    replicas = len(view.load)
+    copies = orders.ordered[0]
+    if copies < 0 or copies > replicas or (copies > 0 and request.prefix < 0):
+        return False
+    for order in range(copies):
+        source = np.int64(orders.source[order])
+        target = np.int64(orders.target[order])
+        if min(source, target) < 0 or max(source, target) >= replicas or source == target:
+            return False
+        for k in range(request.runs_start, request.runs_start + request.prefix_runs):
+            if not has(view.in_hbm[view.run_list[k]], source):
+                return False
+    runs = orders.transfer_runs[0]
+    return runs == 0 or (
+        0 < runs <= request.runs_stop - request.runs_start and 0 <= orders.transfer_source[0] < replicas
+    )
+
+
+@inlined
 def reject(state, i):  # type: ignore[no-untyped-def]
     """Request i is turned away: no replica, no times."""
     served = state.served[i]
@@ -91,6 +114,8 @@ def replay_requests(code, parameters, view, costs, state, signals, draws, memory
             continue
         if r < 0 or r >= len(state.replicas):
             return WRONG_REPLICA, i, r
+        if not can_carry_out(view, i, orders):
+            return WRONG_ORDER, i, r
         if state.flights.started[0] + orders.ordered[0] + 1 > len(state.flights.copies):
             return OUT_OF_COPIES, i, r
         for order in range(orders.ordered[0]):

@@ -17,6 +17,7 @@ from btbench.engine.loop import (
     OUT_OF_COPIES,
     OUT_OF_DRAWS,
     TOO_LARGE,
+    WRONG_ORDER,
     WRONG_REPLICA,
     replay_requests,
     replay_requests_uncached,
@@ -27,8 +28,9 @@ from btbench.engine.signals import new_signals
 from btbench.engine.workload import Workload, build_workload
 from btbench.errors import CapacityError, PolicyError, TraceError
 from btbench.jit import compiled_kernels
+from btbench.policies.compiled import check_compiles
 from btbench.policies.custom import Callback
-from btbench.policies.memory import new_memory
+from btbench.policies.memory import PluginMemory, new_memory
 from btbench.policies.registry import Policy
 from btbench.policies.view import Draws
 from btbench.trace import Trace
@@ -124,20 +126,35 @@ def _attempt(
     kernel = replay_requests_uncached if policy.is_compiled_plugin else replay_requests
     compiled_before = compiled_kernels(kernel)
     started = time.perf_counter()
-    copies_per_request = {"btb": min(policy.parameters.btb.copies, len(idle)), "custom": len(idle)}.get(policy.kind, 0)
-    state = allocate.new_state(work, idle, copy_room, copies_per_request)
+    state = allocate.new_state(work, idle, copy_room, _copied_runs(work, policy, len(idle)))
     signals = new_signals(work, state, options)
     view = allocate.view_of(work, state, costs, signals)
     orders = allocate.new_orders(len(idle))
     callback = Callback(policy, view, orders, seed) if policy.is_python else None
     memory = callback.memory if callback else new_memory(policy, view)
     draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
-    status, request, where = kernel(
-        policy.code, policy.kernel_parameters(), view, costs, state, signals, draws, memory, orders
-    )
+    if isinstance(memory, PluginMemory):
+        check_compiles(policy, view, memory.memory, draws, orders)
+    try:
+        status, request, where = kernel(
+            policy.code, policy.kernel_parameters(), view, costs, state, signals, draws, memory, orders
+        )
+    except Exception as error:
+        if not policy.is_compiled_plugin:
+            raise
+        routed = state.load.sum() + state.replicas.finished.sum()
+        raise PolicyError(f"policy {policy.name!r}, request {routed}: {type(error).__name__}: {error}") from error
     engine_s = time.perf_counter() - started
     was_compiled = compiled_kernels(kernel) > compiled_before
     return _Attempt(status, request, where, state, callback, engine_s, was_compiled)
+
+
+def _copied_runs(work: Workload, policy: Policy, replicas: int) -> int:
+    """How often copies can bring a run to a replica, at most: `btb` copies at bursts, one's own policy at any time."""
+    requests = work.requests
+    if policy.kind == "btb":
+        return min(policy.parameters.btb.copies, replicas) * int(requests.prefix_runs[requests.burst].sum())
+    return replicas * int(requests.prefix_runs.sum()) if policy.kind == "custom" else 0
 
 
 def _check(attempt: _Attempt, trace: Trace, setup: Setup, idle: Records, policy: Policy) -> None:
@@ -150,6 +167,12 @@ def _check(attempt: _Attempt, trace: Trace, setup: Setup, idle: Records, policy:
         raise PolicyError(
             f"policy {policy.name!r}, request {attempt.request}: no replica {attempt.where}",
             f"Replicas are 0 … {len(idle) - 1}.",
+        )
+    if attempt.status == WRONG_ORDER:
+        raise PolicyError(
+            f"policy {policy.name!r}, request {attempt.request}: orders a copy or transfer that cannot be made",
+            f"Replicas are 0 … {len(idle) - 1}; the source of a copy holds the request's first Y blocks in HBM, its "
+            "target is another; a transfer takes some of the request's shared runs.",
         )
     served = attempt.state.served
     is_missing = np.isnan(served.finish_s) & (served.replica >= 0)

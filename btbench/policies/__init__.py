@@ -1,4 +1,4 @@
 """Where a request goes. One file a policy: its parameters, its rule in words, its compiled kernel.
 
-`registry.POLICIES` lists them; `router.route` is the chain of kernels the engine calls.
+`registry.KINDS` lists them; `router.route` is the chain of kernels the engine calls.
 """

@@ -42,7 +42,7 @@ class Request(NamedTuple):
     position: int  # in the window
     arrival_s: float
     input_tokens: int
-    prefix: int  # equal where the first Y blocks are equal; -1 where no other request can share them
+    prefix: int  # equal where the first Y blocks are equal, numbered as they come; -1 where it has fewer than Y
 
 
 def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -106,6 +106,16 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {text} ({frames[-1].filename}, line {frames[-1].lineno})"
 
 
+def prefix_numbers(view: ClusterView) -> list[int]:
+    """(N,) `Request.prefix`. The view's is -1 also where no later request has the same, which no router knows."""
+    numbers: dict[int, int] = {}
+    rows = zip(view.requests["prompt_blocks"].tolist(), view.requests["prefix"].tolist(), strict=True)
+    return [
+        numbers.setdefault(prefix if prefix >= 0 else ~i, len(numbers)) if blocks >= view.costs.copy_blocks else -1
+        for i, (blocks, prefix) in enumerate(rows)
+    ]
+
+
 class Callback:
     """The bridge between the compiled replay and one policy object, for one replay."""
 
@@ -128,8 +138,8 @@ class Callback:
             raise PolicyError(f"policy {policy.name!r} cannot be made: {told(error)}", hint) from error
         self._cluster = Cluster(view, self.memory, seed)
         self._orders = orders
-        seen = ("arrival_s", "input_tokens", "prefix")
-        self._requests = list(zip(*(view.requests[field].tolist() for field in seen), strict=True))
+        columns = view.requests["arrival_s"].tolist(), view.requests["input_tokens"].tolist(), prefix_numbers(view)
+        self._requests = list(zip(*columns, strict=True))
 
     def _ask(self, i: int) -> int:
         """Called by the compiled replay, which no exception may cross."""

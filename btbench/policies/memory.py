@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from btbench.policies.compiled import new_own_memory
 from btbench.policies.dynamo import Active, new_active
 from btbench.policies.line import Line, new_line
 from btbench.policies.llm_d import Sent, new_sent
@@ -55,8 +56,7 @@ def new_memory(policy: Policy, view: ClusterView) -> PaperMemory | RouterMemory 
     replicas = len(view.load)
     common = (np.zeros(1, np.int64), np.zeros((replicas + 63) // 64, np.uint64), np.zeros(replicas, np.bool_))
     if policy.is_compiled_plugin:
-        make = getattr(policy.custom, "__globals__", {}).get("new_memory", lambda view: PaperMemory(*common))
-        return PluginMemory(policy.custom, make(view))
+        return PluginMemory(policy.custom, new_own_memory(policy, view, lambda view: PaperMemory(*common)))
     kinds = {kind.name for kind in policy.kinds()}
     if all(kind.is_papers for kind in policy.kinds()):
         return PaperMemory(*common)

@@ -38,11 +38,10 @@ def load_plugin(name: str, folder: Path) -> Policy:
     if name not in points:
         raise PolicyError(f"no such policy: {name!r}", nearest(name, [*NAMES, *points]))
     try:
-        return _policy(name, points[name].load(), name)
-    except PolicyError:
-        raise
+        found = points[name].load()
     except (Exception, SystemExit) as error:
         raise PolicyError(f"policy {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    return _policy(name, found, name)
 
 
 def _module(path: Path) -> ModuleType:
