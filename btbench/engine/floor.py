@@ -3,6 +3,11 @@
 Each request's TTFT with no queue, on the fastest replica, and with every block that any earlier request brought in
 already in HBM: the prefill of the rest. The share of the gap between a baseline and the floor that a policy closes says
 more than a reduction does.
+
+Where KV stays on the replica that made it, no request gets below its floor. Where it is copied, fetched or on a shared
+disk, one that waits may find what a later one brought in elsewhere, and so get below its own; the later one has then
+prefilled in its place. The mean over all requests stays above the mean floor in any case, since each block of the tree
+of prompts is prefilled by whoever is served first.
 """
 
 import numpy as np
