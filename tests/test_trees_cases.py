@@ -174,10 +174,10 @@ def test_the_leaf_used_longest_ago_goes_first_and_only_as_many_as_needed():
 def test_a_leaf_goes_whole_and_its_stem_stays():
     """Of ab[cdefgh] and ab[xy] the first leaf goes, 6 blocks for the 1 that is too much; ab is still known."""
     timed = far_apart("abcdefgh", "abxy")
-    rule = {"max_tree_tokens": 9 * BLOCK_TOKENS, "eviction_interval_s": 150, "busy": False, "cache_threshold": 0.3}
-    now = [(200.0, "abxy"), (200.0, "abcdefgh")]  # 2 of 8 blocks are left of it
-    assert sglang(timed=timed + now, **rule) == [0, 0, 0, 1]
-    assert sglang(timed=timed + now, **rule | {"cache_threshold": 0.2}) == [0, 0, 0, 0]
+    now = [(200.0, "abxy"), (200.0, "abcd")]
+    rule = {"max_tree_tokens": 9 * BLOCK_TOKENS, "eviction_interval_s": 150, "busy": False}
+    assert sglang(timed=timed + now, cache_threshold=0.5, **rule) == [0, 0, 0, 1]
+    assert sglang(timed=timed + now, cache_threshold=0.4, **rule) == [0, 0, 0, 0]
 
 
 def test_a_leaf_of_one_replica_may_be_a_stem_of_another():
@@ -186,6 +186,14 @@ def test_a_leaf_of_one_replica_may_be_a_stem_of_another():
     rule |= {"max_tree_tokens": 5 * BLOCK_TOKENS, "eviction_interval_s": 150}
     timed = [(0.0, "ab"), (0.0, "abcd"), (100.0, "wxyz"), (200.0, "ab")]
     assert sglang(timed=timed, **rule) == [0, 1, 0, 1], "1 is the only owner left"
+
+
+def test_a_prompt_that_ends_within_a_node_splits_it():
+    """After abcd, wxyz and ab, cd is a leaf by itself, used longest ago: it goes, ab and wxyz stay."""
+    timed = far_apart("abcd", "wxyz", "ab")
+    now = [(300.0, "ab"), (300.0, "wxyz"), (300.0, "abcd")]
+    rule = {"max_tree_tokens": 6 * BLOCK_TOKENS, "eviction_interval_s": 250, "busy": False, "replicas": 2}
+    assert sglang(timed=timed + now, cache_threshold=0.5, **rule) == [0, 0, 0, 0, 0, 1], "half of abcd is known"
 
 
 def test_0_2_2_goes_to_the_smallest_tree():
@@ -222,6 +230,23 @@ def test_a_walk_may_slip_into_a_child_and_take_its_owner():
         draws.getrandbits(32)
         expected = draws.choice([0, 1])
         assert sglang(*words, sub_block_match=1, seed=seed, **rule) == [0, 0, 1, expected]
+        found.add(expected)
+    assert found == {0, 1}
+
+
+def test_blocks_beyond_the_input_are_text_of_no_tokens():
+    """x lies beyond the 16 tokens of the first prompt; it follows ab all the same, remembered by 0, as cd by 1."""
+    setup = Setup("toys", MODEL, tuple(Replica(f"node{r}", GPU, 1) for r in range(2)))
+    rule = SglangParameters(balance_abs_threshold=0, balance_rel_threshold=1.9, sub_block_match=1)
+    rows = [(16, "abx"), (32, "abcd"), (32, "ab01")]
+    requests = tuple(naive.Request(0.001 * i, tokens, 20_000, tuple(word)) for i, (tokens, word) in enumerate(rows))
+    found = set()
+    for seed in range(8):
+        draws = random.Random(seed)
+        draws.getrandbits(32)
+        expected = draws.choice([0, 1])
+        problem = Problem(requests, setup, ServingOptions(), Parameters(sglang=rule), seed)
+        assert through_engine(problem, "sglang").served.replica.tolist() == [0, 1, expected]
         found.add(expected)
     assert found == {0, 1}
 

@@ -84,22 +84,20 @@ def equal_prompts(count: int):
     )
 
 
-@with_a_tree
-@settings(max_examples=50)
-@given(problem=any_parameters(strategies.problems(prompts_of=equal_prompts)))
-def test_equal_prompts(policy, problem):
-    assert_agree(problem, policy)
-
-
-prompts_that_split = st.sampled_from([strategies.tree_prompts, strategies.conversation_prompts])
-crowded_trees = prompts_that_split.flatmap(lambda prompts: strategies.problems(few_replicas, prompts))
+prompts_that_split = st.sampled_from([strategies.tree_prompts, strategies.conversation_prompts, equal_prompts])
+small_trees = prompts_that_split.flatmap(lambda prompts: strategies.problems(few_replicas, prompts))
 
 
 @with_a_tree
-@given(problem=any_parameters(crowded_trees), times=st.sampled_from([1.0, 1.0, 7.0, 100.0]))
-def test_trees_that_split_and_lose_leaves(policy, problem, times):
-    """Matches count from the first block on, limits are a few prompts, arrivals may be many timer intervals apart."""
-    rule, small = problem.parameters, {"cache_threshold": 0.0, "balance_abs_threshold": 2.5}
+@settings(max_examples=200)
+@given(
+    problem=any_parameters(small_trees),
+    threshold=st.sampled_from([0.0, 1.0, 2.5]),
+    times=st.sampled_from([1.0, 1.0, 7.0, 100.0]),
+)
+def test_trees_that_split_and_lose_leaves(policy, problem, threshold, times):
+    """Matches count from the first block on, prompts spill, limits are tight, arrivals may be many intervals apart."""
+    rule, small = problem.parameters, {"cache_threshold": 0.0, "balance_abs_threshold": threshold}
     limit = min(rule.sglang.max_tree_tokens, 60.0 * BLOCK_TOKENS)
     rule = rule._replace(
         sglang=rule.sglang._replace(**small, max_tree_tokens=limit, eviction_interval_s=0.75),
