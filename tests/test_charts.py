@@ -377,6 +377,11 @@ def test_few_requests_and_no_waiting_are_drawn_too(tmp_path: Path) -> None:
     few = pl.read_parquet(folder / "requests.parquet").filter(pl.col("request") < 2)
     nothing = few.with_columns(ttft_s=0.0, reuse_s=0.0, prefill_s=0.0, start_s="arrival_s", finish_s="arrival_s")
     nothing.write_parquet(folder / "requests.parquet")
+    summary = json.loads((folder / "summary.json").read_text())
+    for row in summary["rows"]:
+        if row["part"] == "all":
+            row["requests"] = nothing.filter(pl.col("policy") == row["policy"]).height
+    (folder / "summary.json").write_text(json.dumps(summary))
     for name, figure in figures(folder).items():
         assert misplaced(figure) == ([], []), name
 
