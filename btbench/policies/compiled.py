@@ -11,6 +11,7 @@ from typing import Any
 import numba
 
 from btbench.errors import PolicyError
+from btbench.jit import compiled_kernels
 from btbench.policies.registry import Policy
 from btbench.policies.view import ClusterView, CopyOrders, Draws
 
@@ -28,7 +29,7 @@ def new_own_memory(policy: Policy, view: ClusterView, default: Callable[[Cluster
 
 def check_compiles(policy: Policy, view: ClusterView, memory: Any, draws: Draws, orders: CopyOrders) -> None:
     """Raises PolicyError where the function does not compile, or returns what is no replica."""
-    if not hasattr(policy.custom, "py_func"):  # where kernels are interpreted
+    if compiled_kernels(policy.custom) or not hasattr(policy.custom, "py_func"):  # the latter where nothing is compiled
         return
     try:
         types = tuple(numba.typeof(argument) for argument in (view, 0, memory, draws, orders))
