@@ -219,6 +219,12 @@ def writes(view, i, memory, draws, orders):
 
 
 @inlined
+def winds_the_clock(view, i, memory, draws, orders):
+    view.replicas[0].now = 0.0
+    return 0
+
+
+@inlined
 def half(view, i, memory, draws, orders):
     return 0.5
 
@@ -305,6 +311,7 @@ def test_a_compiled_copy_of_what_is_shorter_than_a_prefix(told):
     [
         ("told.py:reads_answers", r"does not compile: KeyError: 'output_tokens'"),
         ("told.py:writes", r"does not compile: Cannot modify readonly array.* \(told.py, line 32\)"),
+        ("told.py:winds_the_clock", r"writes to what it may only look at \(line 38\)"),
         ("told.py:half", r"returns float64"),
         ("told.py:too_few", r"does not compile: TypeError: .*5 argument"),
         ("forgetful.py:fewest_sent", r"new_memory: AttributeError"),

@@ -5,10 +5,11 @@ is compiled by itself first, and what Numba says is cut down to the line that ma
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
+from numba.core import ir
 
 from btbench.errors import PolicyError
 from btbench.jit import compiled_kernels
@@ -39,6 +40,18 @@ def check_compiles(policy: Policy, view: ClusterView, memory: Any, draws: Draws,
         raise PolicyError(f"policy {policy.name!r} does not compile: {_gist(error)}", _SIGNATURE) from error
     if not isinstance(returned, numba.types.Integer):
         raise PolicyError(f"policy {policy.name!r} returns {returned}", _SIGNATURE)
+    for line in _writes_to_view(types[0], policy.custom.overloads[types].type_annotation):
+        raise PolicyError(f"policy {policy.name!r} writes to what it may only look at (line {line})", _SIGNATURE)
+
+
+def _writes_to_view(view: Any, annotation: Any) -> Iterator[int]:
+    """Lines that set a field of a record of the view, which Numba compiles although the array is read-only."""
+    records = {array.dtype for array in view.types if isinstance(getattr(array, "dtype", None), numba.types.Record)}
+    for block in annotation.blocks.values():
+        for statement in block.body:
+            is_write = isinstance(statement, ir.SetAttr | ir.SetItem | ir.StaticSetItem)
+            if is_write and annotation.typemap[statement.target.name] in records:
+                yield statement.loc.line
 
 
 def _gist(error: Exception) -> str:
