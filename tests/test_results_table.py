@@ -232,20 +232,21 @@ def test_findings_say_what_was_turned_away():
 
 
 @pytest.mark.parametrize(
-    ("busy", "said"),
+    ("waits", "said"),
     [
-        ((0.98, 0.5), None),
-        ((0.991, 0.5), "s is saturated behind cache_aware: replicas are busy 99.1% of the makespan. "),
-        ((0.991, 0.999), "s is saturated: replicas are busy 99.1% to 99.9% of the makespan. "),
+        ((29.0, 0.5), None),
+        ((40.2, 0.5), "s is overloaded behind cache_aware: requests wait 40 times as long as their prefill takes"),
+        ((412.4, 40.0), "s is overloaded: requests wait 40 to 412 times as long as their prefill takes"),
     ],
 )
-def test_findings_say_where_a_cluster_cannot_keep_up(busy, said):
-    values = make_result().rows[0].values | {"mean_reduction_pct": None}
+def test_findings_say_where_a_cluster_cannot_keep_up(waits, said):
+    """Not where replicas are merely always busy: decoding a few requests keeps them so without any queue."""
+    values = make_result().rows[0].values | {"mean_reduction_pct": None, "mean_prefill_s": 2.0, "replica_use_mean": 1.0}
     rows = tuple(
-        Row("s", policy, "all", {**values, "replica_use_mean": share})
-        for policy, share in zip(("cache_aware", "btb"), busy, strict=True)
+        Row("s", policy, "all", {**values, "mean_queue_s": 2 * wait})
+        for policy, wait in zip(("cache_aware", "btb"), waits, strict=True)
     )
-    why = "Queues grow through the window, so TTFT depends on the length of the trace."
+    why = ", so TTFT depends on the length of the trace."
     assert findings(Result(rows, Provenance())) == ([said + why] if said else [])
 
 

@@ -10,7 +10,7 @@ from btbench.results.files import Result
 from btbench.results.summary import ALL, Value
 
 ALIKE_PCT = 1.5  # differences to both sides up to here are told as one: within so many %
-SATURATED = 0.99  # share of the makespan that replicas are busy, from which on queues do not drain
+OVERLOADED = 30  # mean queue wait over mean prefill, from which on a cluster is taken not to keep up
 
 
 def headline(result: Result) -> str:
@@ -40,7 +40,7 @@ def findings(result: Result) -> list[str]:
             if any(row["rejected"] for row in rows):
                 shares = [(row["rejected"] or 0) / (row["requests"] or 1) * 100 for row in rows]
                 lines.append(f"{place}{policy} turns away {_span(shares)} of the requests; its TTFT is of the rest.")
-    return lines + _idle(result) + _saturated(result)
+    return lines + _idle(result) + _overloaded(result)
 
 
 def _idle(result: Result) -> list[str]:
@@ -52,18 +52,20 @@ def _idle(result: Result) -> list[str]:
     ]
 
 
-def _saturated(result: Result) -> list[str]:
-    """Setups that cannot keep up with the trace."""
+def _overloaded(result: Result) -> list[str]:
+    """Setups that cannot keep up with the trace: queues grow through a window, and waiting is most of TTFT."""
     lines = []
     for setup in result.setups:
         rows = [row for row in result.rows if (row.setup, row.part) == (setup, ALL)]
-        full = [row for row in rows if (row["replica_use_mean"] or 0) >= SATURATED]
-        if full:
-            busy = _span([(row["replica_use_mean"] or 0) * 100 for row in full])
-            behind = "" if len(full) == len(rows) else f" behind {', '.join(row.policy for row in full)}"
+        waits = {row.policy: (row["mean_queue_s"] or 0) / (row["mean_prefill_s"] or 1) for row in rows}
+        behind = [policy for policy, wait in waits.items() if wait >= OVERLOADED]
+        if behind:
+            whom = "" if len(behind) == len(rows) else f" behind {', '.join(behind)}"
+            least, most = (numbers.count(round(pick(waits[policy] for policy in behind))) for pick in (min, max))
+            times = least if least == most else f"{least} to {most}"
             lines.append(
-                f"{setup} is saturated{behind}: replicas are busy {busy} of the makespan. Queues grow through the "
-                "window, so TTFT depends on the length of the trace."
+                f"{setup} is overloaded{whom}: requests wait {times} times as long as their prefill takes, so TTFT "
+                "depends on the length of the trace."
             )
     return lines
 
