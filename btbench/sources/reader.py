@@ -46,7 +46,8 @@ def read_whole(located: Located, spec: TraceSpec, progress: Progress = silent, s
     if whole is None:
         whole = _pack(located, names, spec, seed, progress)
         store(paths[whole.trace.format in DRAWN], whole)
-    if "session_gap_s" in spec.model_fields_set and whole.trace.format not in DRAWN:
+    is_own = spec.session_gap_s != TraceSpec.model_fields["session_gap_s"].default  # a resolved scenario names defaults
+    if is_own and whole.trace.format not in DRAWN:
         raise TraceError(
             f"session_gap_s = {spec.session_gap_s:g} does not apply to {located.source}: its rows have times.",
             f"It spaces the sessions of {', '.join(sorted(DRAWN))} traces.",
