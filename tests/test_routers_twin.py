@@ -109,3 +109,40 @@ def test_under_btb(policy, problem):
     """A router that does not hear of all requests keeps its accounts all the same."""
     btb = problem.parameters.btb._replace(fallback=policy)
     assert_agree(replace(problem, parameters=problem.parameters._replace(btb=btb)), "btb")
+
+
+@st.composite
+def hot_problems(draw):
+    """Requests at even intervals, so that either half of a history has some that are served."""
+    problem = draw(strategies.problems(st.integers(2, 3), hot_prompts))
+    gap_s = draw(st.sampled_from([0.1, 0.25, 0.5, 1.0]))
+    rows = tuple(replace(request, arrival_s=gap_s * row) for row, request in enumerate(problem.requests))
+    return replace(problem, requests=rows)
+
+
+def hot_prompts(count: int):
+    """One long prefix, almost always, with a few blocks behind it."""
+    prompt = st.tuples(st.sampled_from(["p", "p", "p", "p", "p", "q"]), st.integers(1, 4))
+
+    def prompts(drawn):
+        return [
+            (*(f"{name}x{i}" for i in range(10)), *(f"u{row}x{i}" for i in range(own)))
+            for row, (name, own) in enumerate(drawn)
+        ]
+
+    return st.lists(prompt, min_size=count, max_size=count).map(prompts)
+
+
+@given(
+    hot_problems(),
+    st.builds(
+        PrebleParameters,
+        history_s=st.sampled_from([0.5, 2.0, 3.0, 6.0]),
+        rebalance_ratio=st.sampled_from([1.0, 1.5]),
+        rebalance_min_requests_per_replica=st.just(1),
+        split_ttft_ratio=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    ),
+)
+def test_a_hot_prefix_out_of_balance(problem, rule):
+    """Most of what preble does to keep the load even takes one prefix that is hotter than all else."""
+    assert_agree(replace(problem, parameters=problem.parameters._replace(preble=rule)), "preble")
