@@ -122,7 +122,10 @@ _STEP: Any = {
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A step of a kernel: compiled into every kernel that calls it, so that bundles of arrays cost nothing to pass."""
+    """A step of a kernel: compiled into every kernel that calls it, so that bundles of arrays cost nothing to pass.
+
+    A literal is a type of its own to Numba, and a step is compiled again for it: hand over np.int64(0) rather than 0.
+    """
     return numba.njit(**_STEP)(function)
 
 

@@ -51,7 +51,7 @@ def transfer(state, costs, i, source, target, run_count):  # type: ignore[no-unt
     once: nothing happens there before they have arrived.
     """
     cache = state.cache
-    blocks = 0
+    blocks = np.int64(0)  # as everywhere: another type would compile what is called again
     first = state.requests[i].runs_start
     for k in range(first, first + run_count):
         if not has(cache.resident[cache.run_list[k]], target):

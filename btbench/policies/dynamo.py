@@ -87,11 +87,11 @@ def take_note(view, active, now):  # type: ignore[no-untyped-def]
     leave_lines(active.line, view, now, True)
     for r in range(len(active.replicas)):
         latest = view.answers[r].last_finished
-        i = latest
+        i = np.int64(latest)
         while i != active.replicas[r].last_finished:
             if active.sent[i]:
-                count_use(view, active, i, r, -1)
-            i = view.served[i].finished_before
+                count_use(view, active, i, r, np.int64(-1))
+            i = np.int64(view.served[i].finished_before)
         active.replicas[r].last_finished = latest
 
 
@@ -144,6 +144,6 @@ def route_dynamo(view, i, parameters, active, candidates, draws):  # type: ignor
         r = pick_least_loaded(active.cost, draws)
     cached = max(active.matched[r], on_disk)
     join_line(active.line, i, r, request.input_tokens - hit_tokens(view, i, cached))
-    count_use(view, active, i, r, 1)
+    count_use(view, active, i, r, np.int64(1))
     active.sent[i] = True
     return r

@@ -80,7 +80,7 @@ def note_sent(view, sent, i, r, capacity):  # type: ignore[no-untyped-def]
         node = view.path[k]
         own -= view.node_blocks[node]
         place, _ = find_pair(sent.places, np.int64(node) * len(sent.tables) + r)
-        renew(sent, r, place, view.node_blocks[node])
+        renew(sent, r, place, np.int64(view.node_blocks[node]))
         sent.masks[node, r >> 6] |= bit(r)
     first_own = len(sent.stretches) - len(view.requests)
     if own > 0:
@@ -120,6 +120,6 @@ def route_llm_d(view, i, parameters, sent, candidates, draws):  # type: ignore[n
         score = parameters.queue_weight * queue + parameters.kv_weight * kv + parameters.prefix_weight * prefix
         sent.lack[r] = -score
     r = pick_least_loaded(sent.lack, draws)
-    join_line(sent.line, i, r, 0)
+    join_line(sent.line, i, r, np.int64(0))
     note_sent(view, sent, i, r, parameters.table_blocks)
     return r

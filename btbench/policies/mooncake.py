@@ -28,9 +28,9 @@ def route_mooncake(view, i, parameters, line, memory, orders):  # type: ignore[n
     count_resident(view, i, memory.candidates, memory.blocks)
     giver = longest(memory.blocks)
     best = memory.blocks[giver]
-    chosen = -1
+    chosen = np.int64(-1)
     least_s = np.inf
-    prefix = 0
+    prefix = np.int64(0)
     for r in range(len(view.load)):
         replica = view.replicas[r]
         matched = memory.blocks[r]

@@ -18,6 +18,8 @@ Leaves out: two terms of the paper's cost (the new request's own prefill, and wh
 and the fair queue of each replica, which the cluster model does not have.
 """
 
+import numpy as np
+
 from btbench.jit import inlined
 from btbench.policies.bits import NONE, has
 from btbench.policies.prompt_tree import ENDS, add_hit, allocate, forget_hits, insert_prompt, part_at, parts_of
@@ -70,7 +72,7 @@ def nearest_allocated(view, tree, i, count, candidates):  # type: ignore[no-unty
 def cheapest(view, tree, candidates, is_exploit):  # type: ignore[no-untyped-def]
     """The replica with the smallest cost, of the candidates where it is to exploit; the first in order on ties."""
     answer_tokens = mean_answer_tokens(view)
-    chosen = -1
+    chosen = np.int64(-1)
     least_s = 0.0
     for r in range(len(view.load)):
         if not is_exploit or has(candidates, r):

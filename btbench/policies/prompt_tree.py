@@ -87,7 +87,7 @@ def part_above(view, part):  # type: ignore[no-untyped-def]
 @inlined
 def insert_prompt(view, tree, i, count):  # type: ignore[no-untyped-def]
     """Request i's prompt comes into the tree: a radix node it leaves in the middle is split, its new parts form one."""
-    known = 0
+    known = np.int64(0)
     while known < count and tree.continued_by[part_at(view, i, known)] != UNKNOWN:
         known += 1
     if known > 0:
@@ -128,15 +128,15 @@ def share_load(tree, part, sign):  # type: ignore[no-untyped-def]
 def allocate(tree, part, r):  # type: ignore[no-untyped-def]
     """A part is allocated to replica r too."""
     if not has(tree.owners[part], r):
-        share_load(tree, part, -1)
+        share_load(tree, part, np.int64(-1))
         tree.owners[part, r >> 6] |= bit(r)
-        share_load(tree, part, 1)
+        share_load(tree, part, np.int64(1))
 
 
 @inlined
 def move_node(view, tree, part, taker, giver):  # type: ignore[no-untyped-def]
     """A radix node, by its last part, is allocated to `taker`, and no longer to `giver` (-1 = to nobody less)."""
-    share_load(tree, part, -1)
+    share_load(tree, part, np.int64(-1))
     above = part
     below = -1
     while above >= 0 and (below < 0 or tree.continued_by[above] == below):
@@ -145,15 +145,15 @@ def move_node(view, tree, part, taker, giver):  # type: ignore[no-untyped-def]
             tree.owners[above, giver >> 6] &= ~bit(giver)
         below = above
         above = part_above(view, above)
-    share_load(tree, part, 1)
+    share_load(tree, part, np.int64(1))
 
 
 @inlined
 def change_load(tree, part, tokens):  # type: ignore[no-untyped-def]
     """The load of a node grows by so many tokens."""
-    share_load(tree, part, -1)
+    share_load(tree, part, np.int64(-1))
     tree.load_tokens[part] += tokens
-    share_load(tree, part, 1)
+    share_load(tree, part, np.int64(1))
 
 
 @inlined

@@ -30,7 +30,7 @@ def mean_answer_tokens(view):  # type: ignore[no-untyped-def]
 def replica_cost_s(view, r, load_tokens, answer_tokens):  # type: ignore[no-untyped-def]
     """Cost of replica r where so many tokens of load fall on it, and answers are that long."""
     replica = view.replicas[r]
-    decoding_s = view.load[r] * answer_tokens * decode_s(view.costs, replica, 1)
+    decoding_s = view.load[r] * answer_tokens * decode_s(view.costs, replica, np.int64(1))
     return prefill_s(view.costs, replica, load_tokens) + decoding_s
 
 
@@ -54,7 +54,7 @@ def meet_node(tree, hit, this_pass, r):  # type: ignore[no-untyped-def]
 def only_node(tree, r):  # type: ignore[no-untyped-def]
     """The one node that brings load to replica r; -1 where there are none or several."""
     this_pass = start_pass(tree)
-    only = -1
+    only = np.int64(-1)
     for hit in range(tree.state[0].first, tree.state[0].stop):
         node = meet_node(tree, hit, this_pass, r)
         if node >= 0:
@@ -115,8 +115,8 @@ def rebalance(view, tree, parameters, now):  # type: ignore[no-untyped-def]
     has_moved = True
     while has_moved:
         has_moved = False
-        dear = 0
-        cheap = 0
+        dear = np.int64(0)
+        cheap = np.int64(0)
         for r in range(len(view.load)):
             tree.cost_s[r] = replica_cost_s(view, r, tree.replica_tokens[r], answer_tokens)
             if tree.cost_s[r] > tree.cost_s[dear]:
@@ -128,4 +128,4 @@ def rebalance(view, tree, parameters, now):  # type: ignore[no-untyped-def]
             if node < 0:
                 has_moved = move_nodes(view, tree, dear, cheap, parameters.rebalance_ratio, answer_tokens)
             elif not has(tree.owners[node], cheap) and has_slowed(view, tree, node, parameters, now):
-                move_node(view, tree, node, cheap, -1)
+                move_node(view, tree, node, cheap, np.int64(-1))
