@@ -42,4 +42,4 @@ class Run:
     block_bytes: float  # KV of one block
     floor_ttft_s: npt.NDArray[np.float64]  # (N,) what no policy can beat, see `btbench.engine.floor`
     busy_s: npt.NDArray[np.float64]  # (replicas,) time spent prefilling, loading, decoding or receiving a copy
-    engine_s: float  # wall time of the kernel alone
+    engine_s: float  # time of one core in the compiled replay: no parsing, packing, compiling or waiting

@@ -79,7 +79,7 @@ METRICS = (
     Metric("unused_copies", "copies", "lower", "copies that no later request found"),
     Metric("mean_reduction_pct", "%", "higher", "(baseline - policy) / baseline x 100, of mean TTFT"),
     Metric("p95_reduction_pct", "%", "higher", "(baseline - policy) / baseline x 100, of p95 TTFT"),
-    Metric("engine_s", "s", "neither", "wall time of the engine alone: no parsing, no compiling"),
+    Metric("engine_s", "s", "neither", "time of one core in the compiled replay alone: no parsing, no compiling"),
     Metric("requests_per_s", "requests/s", "neither", "requests / engine time"),
     Metric(
         "floor_mean_ttft_s",
