@@ -256,6 +256,9 @@ class Policy:
         self.copies = []  # all that were ever started, in that order
         self.served = []  # what became of the requests so far
 
+    def watch(self, t, replicas):
+        """What a router sees on the way to an arrival at `t`: nothing, it sees the arrival itself."""
+
     def land(self, t, replicas):
         """What was under way and is there by now enters the caches."""
 
@@ -393,6 +396,7 @@ def serve(requests, block_tokens, setup, options, policy):
     replicas = [Replica(index, cost, options.max_batch, disk) for index, cost in enumerate(costs)]
     served = policy.served = []
     for index, request in enumerate(sorted(requests, key=lambda request: request.arrival_s)):
+        policy.watch(request.arrival_s, replicas)
         for replica in replicas:
             replica.advance(request.arrival_s)
         policy.land(request.arrival_s, replicas)

@@ -1,6 +1,7 @@
 """What the twin's router can know where its knowledge is old: timestamped reports in a list, replicas as they were."""
 
 from collections import OrderedDict
+from fractions import Fraction
 
 import naive
 
@@ -15,9 +16,13 @@ def copy_of(cache):
 class Report:
     """Every replica as it was at a time."""
 
-    def __init__(self, taken_s, replicas, sent):
+    def __init__(self, taken_s, landed_s, replicas, sent):
         self.taken_s = taken_s
+        self.landed_s = landed_s  # the last arrival so far, at which copies land
         self.loads = [replica.load for replica in replicas]
+        self.queued_tokens = [sum(s.request.input_tokens for s in replica.queue) for replica in replicas]
+        self.context_tokens = [sum(s.context_tokens for s in replica.batch) for replica in replicas]
+        self.clocks_s = [replica.now_s for replica in replicas]
         self.caches = [copy_of(replica.cache) for replica in replicas]
         self.sent = list(sent)
 
@@ -49,32 +54,57 @@ class SeenReplica:
         self.real.busy_s = value
 
 
+def last_multiple(time_s, interval_s):
+    """The last k × interval_s, as a float, that is not after a time."""
+    k = int(Fraction(time_s) / Fraction(interval_s)) + 1
+    while k * interval_s > time_s:
+        k -= 1
+    return k * interval_s
+
+
 class Delayed:
     """A policy that hears of the cluster `delay_s` late, every `interval_s`, and of its own decisions at once."""
 
-    def __init__(self, policy, delay_s, interval_s):
+    def __init__(self, policy, requests, delay_s, interval_s):
         self.policy = policy
         self.delay_s, self.interval_s = delay_s, interval_s
+        looks = {last_multiple(r.arrival_s - delay_s, interval_s) for r in requests if r.arrival_s >= delay_s}
+        self.looks = sorted(looks)  # when somebody will have wanted to see the cluster
         self.reports = []
-        self.ticks = 0  # multiples of the interval that have passed
+        self.landed_s = -1.0
         self.sent = []  # requests sent to each replica
-        self.copies, self.land = policy.copies, policy.land
+        self.copies = policy.copies
         policy.is_awaited = self.is_awaited
+
+    def watch(self, t, replicas):
+        """Take the reports that are due before an arrival."""
+        self.sent = self.sent or [0] * len(replicas)
+        while self.looks and self.looks[0] < t:
+            for replica in replicas:
+                replica.advance(self.looks[0])
+            self.take(replicas)
+
+    def land(self, t, replicas):
+        """Copies land at arrivals; a report of this very moment is taken behind that."""
+        self.policy.land(t, replicas)
+        self.landed_s = t
+        if self.looks and self.looks[0] == t:
+            self.take(replicas)
+
+    def take(self, replicas):
+        """Take the report that is due."""
+        self.reports.append(Report(self.looks.pop(0), self.landed_s, replicas, self.sent))
 
     def choose(self, index, request, replicas):
         """The replica for this request."""
-        self.sent = self.sent or [0] * len(replicas)
-        if self.ticks * self.interval_s <= request.arrival_s:
-            self.reports.append(Report(request.arrival_s, replicas, self.sent))
-        while self.ticks * self.interval_s <= request.arrival_s:
-            self.ticks += 1
         chosen = self.policy.choose(index, request, self.seen(request.arrival_s, replicas)).real
         self.sent[chosen.index] += 1
         return chosen
 
     def latest(self, now_s):
         """The latest report that has arrived, if any."""
-        arrived = [report for report in self.reports if report.taken_s + self.delay_s <= now_s]
+        seen_s = last_multiple(now_s - self.delay_s, self.interval_s) if now_s >= self.delay_s else -1.0
+        arrived = [report for report in self.reports if report.taken_s <= seen_s]
         return arrived[-1] if arrived else None
 
     def seen(self, now_s, replicas):
@@ -93,11 +123,11 @@ class Delayed:
 
     def is_awaited(self, copy):
         """A copy is under way until a report has come that was taken after it landed."""
-        return self.report is None or copy.ready_s > self.report.taken_s + 1e-12
+        return self.report is None or copy.ready_s > self.report.landed_s + 1e-12
 
 
 def replay(problem, policy_name):
     """Replay a problem with the delay and the interval that its options name."""
     policy = naive.POLICIES[policy_name](problem.parameters, problem.seed)
-    delayed = Delayed(policy, problem.options.signal_delay_s, problem.options.signal_interval_s)
+    delayed = Delayed(policy, problem.requests, problem.options.signal_delay_s, problem.options.signal_interval_s)
     return naive.serve(problem.requests, problem.block_tokens, problem.setup, problem.options, delayed)

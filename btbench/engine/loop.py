@@ -4,7 +4,7 @@ import numpy as np
 
 from btbench.engine.clock import MISS, advance
 from btbench.engine.copies import land_copies, start_copy, transfer
-from btbench.engine.signals import note_decision, observe
+from btbench.engine.signals import next_report, note_decision, observe, take_report
 from btbench.jit import inlined, lean_kernel, uncached
 from btbench.policies.bits import has
 from btbench.policies.picks import REJECTED
@@ -31,6 +31,19 @@ def advance_all(state, costs, bounded, until):  # type: ignore[no-untyped-def]
             kept += 1
     state.workers[0] = kept
     return -1, -1
+
+
+@inlined
+def advance_and_report(state, costs, signals, until):  # type: ignore[no-untyped-def]
+    """`advance_all` with a stop wherever on the way a report is to be taken that some arrival sees."""
+    due_s = next_report(signals, state)
+    while due_s < until:
+        misfit, where = advance_all(state, costs, True, due_s)
+        if misfit >= 0:
+            return misfit, where
+        take_report(signals, state, due_s)
+        due_s = next_report(signals, state)
+    return advance_all(state, costs, True, until)
 
 
 @inlined
@@ -96,7 +109,10 @@ def replay_requests(code, parameters, view, costs, state, signals, draws, memory
     for i in range(n + 1):
         bounded = i < n
         arrival_s = state.requests[i].arrival_s if bounded else 0.0
-        misfit, where = advance_all(state, costs, bounded, arrival_s)
+        if bounded and signals.delay_s > 0:
+            misfit, where = advance_and_report(state, costs, signals, arrival_s)
+        else:
+            misfit, where = advance_all(state, costs, bounded, arrival_s)
         if misfit >= 0:
             return TOO_LARGE, misfit, where
         if not bounded:

@@ -1,10 +1,12 @@
 """What a router can know: the cluster as it was some time ago, in reports that come at intervals.
 
-With `signal_delay_s` d > 0 a report is taken at the first arrival at or after each multiple of `signal_interval_s`,
-once the replicas have advanced to it, and reaches the router d later. It holds the load, the clocks and the cache
-contents of every replica. Of its own decisions the router knows at once: requests it has sent since the report count
-as load, and a copy it has ordered counts as under way until a report tells that it has landed. With d = 0 it sees the
-present, as in the paper.
+With `signal_delay_s` d > 0 a report is taken at every multiple of `signal_interval_s`, and reaches the router d later:
+an arrival at t sees that of the last multiple at or before t - d. It holds the load, the clocks and the cache contents
+of every replica, advanced to that time; copies land at arrivals, as ever. Of its own decisions the router knows at
+once: requests it has sent since the report count as load, and a copy it has ordered counts as under way until a report
+tells that it has landed. With d = 0 it sees the present, as in the paper.
+
+Of the multiples only those are reported that some arrival sees.
 """
 
 import math
@@ -19,7 +21,7 @@ from btbench.engine.records import REPLICA, Records, State
 from btbench.engine.workload import Workload
 from btbench.errors import ScenarioError
 from btbench.jit import inlined
-from btbench.timer import multiple_after
+from btbench.timer import multiple_until
 
 _MOST_BYTES = 4e9  # of reports under way; a finer interval than that is a mistake rather than a wish
 
@@ -29,8 +31,11 @@ class Signals(NamedTuple):
 
     delay_s: float
     interval_s: float
-    next_s: npt.NDArray[np.float64]  # (1,) when the next report is due
+    awaiting: npt.NDArray[np.int64]  # (1,) the first arrival whose report is not taken yet
+    latest_s: npt.NDArray[np.float64]  # (1,) when the latest report was taken
+    landed_now_s: npt.NDArray[np.float64]  # (1,) the arrival at which copies landed last
     taken_s: npt.NDArray[np.float64]  # (S,) ring of reports under way …
+    landed_s: npt.NDArray[np.float64]  # (S,) copies ready by then have landed
     load: npt.NDArray[np.int32]  # (S, R)
     sent: npt.NDArray[np.int32]  # (S, R) requests sent to each replica when the report was taken
     replicas: npt.NDArray[np.void]  # (S, R) REPLICA
@@ -67,8 +72,11 @@ def new_signals(work: Workload, state: State, options: ServingOptions) -> Signal
     return Signals(
         delay_s=float(options.signal_delay_s),
         interval_s=float(options.signal_interval_s),
-        next_s=np.zeros(1),
+        awaiting=np.zeros(1, np.int64),
+        latest_s=np.full(1, -1.0),
+        landed_now_s=np.full(1, -1.0),
         taken_s=np.zeros(size),
+        landed_s=np.zeros(size),
         load=np.zeros((size, replicas), np.int32),
         sent=np.zeros((size, replicas), np.int32),
         replicas=np.zeros((size, replicas), state.replicas.dtype),
@@ -98,25 +106,43 @@ def copy_words(source, target):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def seen_at(signals, now):  # type: ignore[no-untyped-def]
+    """When the report is taken that an arrival at `now` sees; below 0 where none has come by then."""
+    return multiple_until(now - signals.delay_s, signals.interval_s)
+
+
+@inlined
+def next_report(signals, state):  # type: ignore[no-untyped-def]
+    """When the next report is to be taken that some arrival sees; infinity where there is none."""
+    while signals.awaiting[0] < len(state.requests):
+        due_s = seen_at(signals, state.requests[signals.awaiting[0]].arrival_s)
+        if due_s >= 0 and due_s > signals.latest_s[0]:
+            return due_s
+        signals.awaiting[0] += 1
+    return math.inf
+
+
+@inlined
 def take_report(signals, state, now):  # type: ignore[no-untyped-def]
     """The cluster as it is sets out towards the router."""
     slot = (signals.first[0] + signals.under_way[0]) % len(signals.taken_s)
     signals.under_way[0] += 1
     signals.taken_s[slot] = now
+    signals.latest_s[0] = now
+    signals.landed_s[slot] = signals.landed_now_s[0]
     for r in range(len(state.load)):
         signals.load[slot, r] = state.load[r]
         signals.sent[slot, r] = signals.sent_now[r]
         signals.replicas[slot, r] = state.replicas[r]
     copy_words(state.cache.resident, signals.resident[slot])
     copy_words(state.cache.in_hbm, signals.in_hbm[slot])
-    signals.next_s[0] = multiple_after(now, signals.interval_s)
 
 
 @inlined
 def receive_reports(signals, state, now):  # type: ignore[no-untyped-def]
     """The latest report that is old enough becomes what the router sees; older ones are dropped."""
-    slot = -1
-    while signals.under_way[0] > 0 and signals.taken_s[signals.first[0]] + signals.delay_s <= now:
+    slot, seen_s = -1, seen_at(signals, now)
+    while signals.under_way[0] > 0 and signals.taken_s[signals.first[0]] <= seen_s:
         slot = signals.first[0]
         signals.first[0] = (slot + 1) % len(signals.taken_s)
         signals.under_way[0] -= 1
@@ -132,7 +158,7 @@ def receive_reports(signals, state, now):  # type: ignore[no-untyped-def]
     for position in range(signals.awaited_count[0]):
         index = signals.awaited[position]
         copy = state.flights.copies[index]
-        if has_landed(copy, signals.taken_s[slot]):
+        if has_landed(copy, signals.landed_s[slot]):
             signals.seen_prefixes[copy.prefix].in_flight -= 1
         else:
             signals.awaited[kept] = index
@@ -152,8 +178,9 @@ def note_decision(signals, state, r, ordered):  # type: ignore[no-untyped-def]
 
 @inlined
 def observe(signals, state, now):  # type: ignore[no-untyped-def]
-    """Bring what the router sees up to date, before it decides on an arrival."""
-    if now >= signals.next_s[0]:
+    """Bring what the router sees up to date, before it decides on an arrival at `now`."""
+    signals.landed_now_s[0] = now
+    if next_report(signals, state) <= now:  # of this very moment: what landed now is in it
         take_report(signals, state, now)
     receive_reports(signals, state, now)
     for r in range(len(signals.seen_load)):
