@@ -183,6 +183,7 @@ MISTAKES = [
     ("threshold = 3", "treshold = 3", ["line 11", "policy.btb.treshold: unknown key", "'threshold'?"]),
     ("threshold = 3", "threshold = 0", ["line 11", "policy.btb.threshold = 0", "an integer of at least 1"]),
     ("threshold = 3", "window_s = nan", ["line 11", "policy.btb.window_s = nan", "a number of at least 0"]),
+    ("[[setup]]", "[policy.mooncake]\nttft_slo_s = 0\n[[setup]]", ["policy.mooncake.ttft_slo_s", "a number above 0."]),
     ("threshold = 3", "copies = 1.5", ["line 11", "policy.btb.copies = 1.5", "an integer of at least 1"]),
     ("prefix_blocks = 4", "prefix_blocks = 0", ["line 12", "policy.btb.prefix_blocks = 0", "at least 1"]),
     ("prefix_blocks = 4", "prefix_tokens = 0", ["line 12", "policy.btb.prefix_tokens = 0", "from 1 to"]),

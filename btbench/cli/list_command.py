@@ -1,13 +1,16 @@
 """`btbench list`: what can be named in a scenario or on the command line."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from enum import StrEnum
-from typing import Annotated, get_type_hints
+from typing import Annotated
 
 import typer
 
 from btbench.cli.options import DebugOption, Format, FormatOption
-from btbench.cli.rows import Rows, print_rows
+from btbench.cli.policy_blocks import policy_blocks, policy_rows
+from btbench.cli.rows import Rows, plain_tables, print_rows
+from btbench.errors import UsageError, nearest
 
 
 class What(StrEnum):
@@ -22,30 +25,47 @@ class What(StrEnum):
 
 def list_names(
     what: Annotated[What, typer.Argument(help="What to list.")],
+    name: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
     format: FormatOption = Format.table,
     debug: DebugOption = False,
 ) -> None:
     """List the policies, models, GPUs, scenarios or metrics.
 
-    With their parameters, defaults, ranges, units and sources.
+    With their parameters, defaults, ranges, units and sources, and what a policy leaves out of the real router.
 
     \b
     Examples:
       btbench list policies
+      btbench list policies sglang
       btbench list metrics --format markdown
     """
     tables = {
-        What.policies: _policies,
+        What.policies: policy_rows,
         What.models: _models,
         What.gpus: _gpus,
         What.scenarios: _scenarios,
         What.metrics: _metrics,
     }
-    print_rows(tables[what](), format, _NOTES.get(what, ()))
+    listed: Mapping[str, Rows] = tables[what]()
+    if name is not None:
+        listed = _only(name, what, listed)
+    print_rows(listed, format, _NOTES.get(what, ()), policy_blocks if what is What.policies else plain_tables)
+
+
+def _only(name: str, what: What, listed: Mapping[str, Rows]) -> Mapping[str, Rows]:
+    """The rows of one, whose name stands in the first column of each table."""
+    found = {title: [row for row in rows if next(iter(row.values())) == name] for title, rows in listed.items()}
+    if not found[what]:
+        names = [str(next(iter(row.values()))) for row in listed[what]]
+        raise UsageError(f"there is no {name!r} among the {what}", nearest(name, names))
+    return found
 
 
 _NOTES = {
-    What.policies: ('Set in [policy.<name>] of a scenario. A variant: [policy.<your name>] with base = "<policy>".',),
+    What.policies: (
+        "Parameters: default, allowed, meaning; set in [policy.<name>] of a scenario.",
+        'A variant: [policy.<your name>] with base = "<policy>".',
+    ),
     What.models: ("Source: the models' cards, as used in the published table. Your own: [models.<name>].",),
     What.gpus: (
         "Dense rates of one GPU; disk is one NVMe pool a replica. Source: the makers' data sheets, as used in the "
@@ -53,29 +73,6 @@ _NOTES = {
     ),
     What.scenarios: ("Replay one with: btbench replay <name>",),
 }
-
-
-def _policies() -> dict[str, Rows]:
-    from btbench.policies.registry import KINDS
-    from btbench.scenario.policies import policy_table
-    from btbench.scenario.words import allowed, meaning
-
-    parameters = []
-    for kind in KINDS:
-        table = policy_table(kind)
-        hints = get_type_hints(table, include_extras=True)
-        parameters += [
-            {
-                "policy": kind.name,
-                "parameter": key,
-                "default": field.default,
-                "allowed": allowed(hints[key]),
-                "meaning": meaning(hints[key]),
-            }
-            for key, field in table.model_fields.items()
-        ]
-    policies = [{"policy": kind.name, "rule": kind.summary, "source": kind.source} for kind in KINDS]
-    return {"policies": policies, "parameters": parameters}
 
 
 def _models() -> dict[str, Rows]:

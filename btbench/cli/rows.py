@@ -3,34 +3,49 @@
 import csv
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from btbench.cli.console import stdout, wrap
 from btbench.cli.options import Format
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
 Value = str | int | float | None
 Rows = Sequence[Mapping[str, Value]]  # each with the same keys
 
 
-def print_rows(tables: Mapping[str, Rows], format: Format, notes: Sequence[str] = ()) -> None:
-    """Print tables by title; `notes` stand below the last, where a person reads them (not in JSON and CSV)."""
+def plain_tables(tables: Mapping[str, Rows]) -> "Iterable[RenderableType]":
+    """The tables one below the other, as a terminal shows them."""
+    return map(_rich, tables.values())
+
+
+def print_rows(
+    tables: Mapping[str, Rows],
+    format: Format,
+    notes: Sequence[str] = (),
+    show: "Callable[[Mapping[str, Rows]], Iterable[RenderableType]]" = plain_tables,
+) -> None:
+    """Print tables by title; `notes` stand below the last, where a person reads them (not in JSON and CSV).
+
+    On a terminal they look as `show` makes them. A table without rows is printed as JSON alone.
+    """
+    filled = [rows for rows in tables.values() if rows]
     if format is Format.json:
         print(json.dumps(tables, indent=1, ensure_ascii=False, allow_nan=False))
     elif format is Format.csv:
-        for k, rows in enumerate(tables.values()):
+        for k, rows in enumerate(filled):
             writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
             print(end="\n" if k else "")
             writer.writeheader()
             writer.writerows(rows)
     elif format is Format.markdown:
-        print("\n\n".join([*(_markdown(rows) for rows in tables.values()), *notes]))
+        print("\n\n".join([*map(_markdown, filled), *notes]))
     else:
-        for rows in tables.values():
-            stdout().print(_rich(rows))
+        for part in show(tables):
+            stdout().print(part)
         for note in notes:
             stdout().print("\n".join(wrap(note, stdout().width)), soft_wrap=True)
 
@@ -66,19 +81,27 @@ def _rich(rows: Rows) -> "Table":
     from rich.text import Text
 
     heads = {key: key.replace("_per_s", "/s").replace("_", "\n" if _is_number(rows, key) else " ") for key in rows[0]}
+    texts = [[head, *(in_words(key, row[key]) for row in rows)] for key, head in heads.items()]
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for key, head in heads.items():
-        is_number = _is_number(rows, key)
-        table.add_column(
-            head,
-            justify="right" if is_number else "left",
-            no_wrap=not any(" " in in_words(key, row[key]) for row in rows),
-        )
+    for (key, head), width in zip(heads.items(), _widths(texts, stdout().width), strict=True):
+        justify: Literal["left", "right"] = "right" if _is_number(rows, key) else "left"
+        table.add_column(head, justify=justify, width=width, overflow="fold")
     for row in rows:
         table.add_row(
             *(Text(in_words(key, value), style="" if k else "cyan") for k, (key, value) in enumerate(row.items()))
         )
     return table
+
+
+def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Of each column: what it asks for; where that is too much the widest give way, none to less than a word."""
+    widths = [max(len(line) for text in column for line in text.splitlines() or [""]) for column in columns]
+    least = [max(len(word) for text in column for word in text.split() or [""]) for column in columns]
+    for _ in range(sum(widths) + 2 * (len(columns) - 1) - room):
+        able = [k for k in range(len(columns)) if widths[k] > least[k]]
+        if able:
+            widths[max(able, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def _is_number(rows: Rows, key: str) -> bool:

@@ -14,16 +14,16 @@ class CacheAwareParameters(NamedTuple):
     """Thresholds of the imbalance test (SGLang's scheme)."""
 
     balance_abs_threshold: Annotated[float, Ge(0), Doc("requests in flight on the fullest replica")] = 64.0
-    balance_rel_threshold: Annotated[float, Ge(0), Doc("those of the fullest over those of the emptiest replica")] = 1.5
+    balance_rel_threshold: Annotated[float, Ge(0), Doc("ratio of fullest to emptiest replica")] = 1.5
 
 
 class BtbParameters(NamedTuple):
     """When a prefix counts as a burst, and how far it is copied (X, Y, Z, M of the paper)."""
 
-    threshold: Annotated[int, Ge(1), Doc("X: so many requests with the same prefix …")] = 2
-    prefix_blocks: Annotated[int, Ge(1), Doc("Y: … of so many blocks …")] = 256
-    window_s: Annotated[float, Ge(0), Doc("Z: … within so many seconds are a burst")] = 1.0
-    copies: Annotated[int, Ge(1), Doc("M: replicas that are to hold its prefix")] = 4
+    threshold: Annotated[int, Ge(1), Doc("X: requests that make a burst")] = 2
+    prefix_blocks: Annotated[int, Ge(1), Doc("Y: blocks of the prefix they share")] = 256
+    window_s: Annotated[float, Ge(0), Doc("Z: seconds within which they come")] = 1.0
+    copies: Annotated[int, Ge(1), Doc("M: replicas to hold that prefix")] = 4
     fallback: Annotated[str, Doc("the policy that routes all else, and bursts nobody holds yet")] = "cache_aware"
 
 
@@ -31,9 +31,9 @@ class SglangParameters(NamedTuple):
     """When a match counts, when the load does, and how large the router's tree may grow (SGLang's router)."""
 
     version: Annotated[Literal["0.2.2", "0.2.4", "0.3.2"], Doc("the router's rules as of this release")] = "0.3.2"
-    cache_threshold: Annotated[float, Ge(0), Doc("share of the input that must match, above")] = 0.3
+    cache_threshold: Annotated[float, Ge(0), Doc("a match counts above this share of the input")] = 0.3
     balance_abs_threshold: Annotated[float, Ge(0), Doc("requests in flight, fullest less emptiest replica")] = 64.0
-    balance_rel_threshold: Annotated[float, Ge(0), Doc("those of the fullest over those of the emptiest")] = 1.5
+    balance_rel_threshold: Annotated[float, Ge(0), Doc("ratio of fullest to emptiest replica")] = 1.5
     eviction_interval_s: Annotated[float, Gt(0), Doc("seconds between evictions")] = 60.0
     max_tree_tokens: Annotated[float, Ge(0), Doc("tokens kept of each replica: 2^26 characters at 4 a token")] = 16.8e6
     sub_block_match: Annotated[float, Ge(0), Le(1), Doc("how often a walk slips into a child by one character")] = 0.0
@@ -42,9 +42,9 @@ class SglangParameters(NamedTuple):
 class SmgParameters(NamedTuple):
     """When a match counts, when a holder is too busy, and how large the router's tree may grow."""
 
-    cache_threshold: Annotated[float, Ge(0), Doc("share of the input that must match, above")] = 0.3
+    cache_threshold: Annotated[float, Ge(0), Doc("a match counts above this share of the input")] = 0.3
     balance_abs_threshold: Annotated[float, Ge(0), Doc("requests in flight above the mean")] = 64.0
-    balance_rel_threshold: Annotated[float, Ge(0), Doc("those of the replica over the mean")] = 1.5
+    balance_rel_threshold: Annotated[float, Ge(0), Doc("ratio of the replica's to the mean")] = 1.5
     max_tree_tokens: Annotated[float, Ge(0), Doc("tokens kept in all")] = 16.8e6
 
 
@@ -60,25 +60,25 @@ class DynamoParameters(NamedTuple):
     """What cached blocks are worth, and what prefill is against decode."""
 
     overlap_credit: Annotated[float, Ge(0), Doc("prefill blocks saved by a cached block in HBM")] = 1.0
-    host_credit: Annotated[float, Ge(0), Doc("… in RAM")] = 0.75
-    disk_credit: Annotated[float, Ge(0), Doc("… on the shared disk alone")] = 0.25
+    host_credit: Annotated[float, Ge(0), Doc("the same, in RAM")] = 0.75
+    disk_credit: Annotated[float, Ge(0), Doc("the same, on the shared disk alone")] = 0.25
     prefill_load_scale: Annotated[float, Ge(0), Doc("weight of a block to prefill against one in use")] = 1.0
-    temperature: Annotated[float, Ge(0), Doc("T of the draw by exp(-cost / T); 0 = the cheapest")] = 0.0
+    temperature: Annotated[float, Ge(0), Doc("T of a draw by exp(-cost / T); 0: the cheapest")] = 0.0
 
 
 class LlmDParameters(NamedTuple):
     """Weights of the scores, and how much the router remembers."""
 
-    queue_weight: Annotated[float, Ge(0), Doc("of the share of requests that do not wait")] = 2.0
-    kv_weight: Annotated[float, Ge(0), Doc("of the share of the KV budget that is free")] = 2.0
-    prefix_weight: Annotated[float, Ge(0), Doc("of the share of the prompt sent there before")] = 3.0
+    queue_weight: Annotated[float, Ge(0), Doc("weight of how short the queue is")] = 2.0
+    kv_weight: Annotated[float, Ge(0), Doc("weight of the free share of the KV budget")] = 2.0
+    prefix_weight: Annotated[float, Ge(0), Doc("weight of the prompt's share sent there")] = 3.0
     table_blocks: Annotated[int, Ge(0), Doc("blocks remembered of each replica, least recently used go first")] = 31_250
 
 
 class MooncakeParameters(NamedTuple):
     """When KV is moved rather than computed, and when a request is turned away."""
 
-    balancing_threshold: Annotated[float, Gt(0), Doc("longest match over a replica's own, above")] = 2.0
+    balancing_threshold: Annotated[float, Gt(0), Doc("longest match / own above which KV moves")] = 2.0
     ttft_slo_s: Annotated[float | None, Gt(0), Doc("requests estimated to take longer everywhere are rejected")] = None
 
 
@@ -86,9 +86,9 @@ class PrebleParameters(NamedTuple):
     """How far back load counts, and when it is moved."""
 
     history_s: Annotated[float, Gt(0), Doc("seconds for which a request counts")] = 180.0
-    rebalance_ratio: Annotated[float, Ge(1), Doc("cost of the dearest over that of the cheapest replica")] = 1.5
+    rebalance_ratio: Annotated[float, Ge(1), Doc("ratio of the dearest to the cheapest replica")] = 1.5
     rebalance_min_requests_per_replica: Annotated[int, Ge(1), Doc("requests a replica between rebalancings")] = 50
-    split_ttft_ratio: Annotated[float, Ge(0), Doc("growth of TTFT that puts a replica's only node on two")] = 2.0
+    split_ttft_ratio: Annotated[float, Ge(0), Doc("growth of TTFT at which a lone node goes on two")] = 2.0
 
 
 class Parameters(NamedTuple):

@@ -18,7 +18,8 @@ class Kind:
     source: str  # where the rule is described
     parameters: tuple[str, ...] = ()  # fields of `Parameters` it reads
     moves_kv: bool = False  # whether it can order copies or transfers
-    is_papers: bool = False  # whether it belongs to the paper's five
+    is_papers: bool = False  # whether it belongs to the paper's five, which are replayed exactly
+    leaves_out: str = ""  # what the real one does that the replayed one does not
 
 
 _PAPER = "JW Labs, Biting the Bullet (July 2026)"
@@ -42,42 +43,53 @@ KINDS = (
     ),
     Kind("round_robin", "each replica in turn, the second one first", _PAPER, is_papers=True),
     Kind("random", "any replica, uniformly", _PAPER, is_papers=True),
-    Kind("power_of_two", "the less loaded of two drawn at random", "Mitzenmacher (2001)"),
+    Kind(
+        "power_of_two",
+        "the less loaded of two drawn at random",
+        "Mitzenmacher, The Power of Two Choices (2001)",
+        leaves_out="nothing of the rule; load is the number of requests in flight, whatever their length",
+    ),
     Kind(
         "sglang",
         "the remembered owner of the matched prefix; least loaded where little matches or the load is out of balance",
         "sgl-project/sglang, sgl-router 0.2.2, 0.2.4, 0.3.2",
         ("sglang",),
+        leaves_out="a tree of characters (here of blocks; sub_block_match stands in for them), health checks, retries",
     ),
     Kind(
         "smg",
         "the least loaded holder of the matched prefix, unless it is far above the mean",
         "sgl-project, smg, August 2026",
         ("smg",),
+        leaves_out="a tree of characters (here of blocks: text shorter than one never matches), health checks, retries",
     ),
     Kind(
         "prefix_hash",
         "the replica the prompt's beginning hashes to, while its load is within bounds; else the least loaded",
         "sgl-project, smg, August 2026, after Mirrokni et al. (2018)",
         ("prefix_hash",),
+        leaves_out="hashing of tokens (here a draw for each prefix of whole blocks), replicas that come and go",
     ),
     Kind(
         "pull",
         "the least loaded, which fetches what another has cached where that beats prefilling it",
-        "llm-d, pull, don't recompute (2026)",
+        'llm-d, "pull, don\'t recompute" (2026)',
         moves_kv=True,
+        leaves_out="in its estimate, a busy link of the giver, and a shared disk that could serve instead",
     ),
     Kind(
         "dynamo",
         "fewest blocks to prefill, less those cached, and blocks in use",
         "ai-dynamo/dynamo, KV router 1.x (2026)",
         ("dynamo",),
+        leaves_out="output blocks (optional), replicas marked busy, delay of cache events unless [router] sets one",
     ),
     Kind(
         "llm_d",
         "highest score of queue, KV cache and prefix sent there before",
         "llm-d, endpoint picker, defaults of its chart (2026)",
         ("llm_d",),
+        leaves_out="that running sequences share blocks (each counts whole), and the cap on the blocks it matches",
     ),
     Kind(
         "mooncake",
@@ -85,12 +97,14 @@ KINDS = (
         "Qin et al., Mooncake, FAST 2025, Algorithm 1",
         ("mooncake",),
         moves_kv=True,
+        leaves_out="decoding instances (here replicas decode too, but queue estimates ignore it), loading from RAM",
     ),
     Kind(
         "preble",
         "the cheapest that has most of the prompt, or the cheapest of all where little is known; moves load apart",
         "Srivatsa et al., Preble, ICLR 2025, E2",
         ("preble",),
+        leaves_out="two cost terms (own prefill, what it evicts), news of evictions, each replica's fair queue",
     ),
 )
 

@@ -11,6 +11,7 @@ from btbench.errors import nearest
 from btbench.policies.parameters import Parameters
 from btbench.policies.registry import KINDS, NAMES, Kind, Policy
 from btbench.scenario.problems import Problem, explain
+from btbench.scenario.words import Words
 from btbench.trace_spec import Count, Strict
 
 _KINDS = {kind.name: kind for kind in KINDS}
@@ -27,9 +28,10 @@ def policy_table(kind: Kind, is_variant: bool = False) -> type[Strict]:
         keys |= {key: (hints[key], default) for key, default in own._field_defaults.items()}
     if "fallback" in keys:
         others = tuple(name for name in NAMES if name != kind.name)
-        keys["fallback"] = (Annotated[Literal[others], *hints["fallback"].__metadata__], keys["fallback"][1])
+        words = Words(f"any built-in but {kind.name}")
+        keys["fallback"] = (Annotated[Literal[others], words, *hints["fallback"].__metadata__], keys["fallback"][1])
     if "prefix_blocks" in keys:
-        keys["prefix_tokens"] = (Annotated[Count | None, Doc("Y in tokens, instead of prefix_blocks")], None)
+        keys["prefix_tokens"] = (Annotated[Count | None, Doc("Y in tokens, in place of blocks")], None)
     return create_model(kind.name, __base__=Strict, **keys)
 
 
