@@ -227,15 +227,25 @@ def test_a_policy_that_is_far_worse_is_cut_at_the_edge_and_its_number_told() -> 
     rows = [
         Row(
             "s", policy, "all",
-            {"mean_reduction_pct": worse, "p95_reduction_pct": worse, "mean_ttft_s": 1.0, "requests": 5},
+            {
+                "mean_reduction_pct": worse, "p95_reduction_pct": worse, "mean_ttft_s": 1.0, "requests": 5,
+                "mean_reduction_low_pct": low, "mean_reduction_high_pct": high,
+            },
         )
-        for policy, worse in (("base", None), ("bad", -4123.0), ("good", 20.0))
+        for policy, worse, low, high in (
+            ("base", None, None, None), ("bad", -4123.0, -5000.0, -80.0), ("good", 20.0, 15.0, 30.0)
+        )
     ]  # fmt: skip
     with style.themed() as page:
         figure = draw.reduction_chart(View(Result(tuple(rows), Provenance(baseline="base")), page))
     bars = [bar.get_width() for bar in figure.axes[0].patches if bar.get_height() < 1]
     assert -100.0 in bars and 20.0 in bars
     assert "◂ \N{MINUS SIGN}4,123.0%" in {text.get_text() for text in figure.axes[0].texts}
+    whiskers = {tuple(line.get_xdata()) for line in figure.axes[0].lines if len(set(line.get_xdata())) > 1}
+    assert whiskers == {(-100.0, -80.0), (15.0, 30.0)}  # they end at the edge too
+    places = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
+    assert places["20.0%"] == 30.0  # behind the whisker
+    assert not [line for line in figure.axes[1].lines if len(set(line.get_xdata())) > 1]  # the interval is the mean's
 
 
 def test_quantiles_are_the_elements_that_the_summary_names(sample: Path) -> None:

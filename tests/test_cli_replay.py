@@ -274,6 +274,33 @@ def test_a_full_disk_leaves_nothing(replay: Replay) -> None:
     assert not Path("out").exists()
 
 
+# Seeds
+
+
+def test_more_seeds_give_intervals_and_change_nothing_else(replay: Replay) -> None:
+    asked = ("small.toml", "-p", "cache_aware", "-p", "random")
+    assert replay(*asked, "-o", "one").exit_code == 0
+    told = replay(*asked, "-o", "five", "--seeds", "5", "-j", "2")
+    assert "(95% interval" in " ".join(told.stdout.split())
+    assert "150 requests replayed" in told.stderr  # 15 × 2 policies × 5 seeds
+    assert replay(*asked, "-o", "again", "--seeds", "5", "-j", "1").stdout == told.stdout
+    ends = ("mean_reduction_low_pct", "mean_reduction_high_pct")
+    one, five = (rows_without_times(Path(folder)) for folder in ("one", "five"))
+    random = next(row for row in five if row["policy"] == "random")
+    assert random[ends[0]] < random["mean_reduction_pct"] < random[ends[1]]
+    assert one == [row | dict.fromkeys(ends) for row in five]
+    assert Path("one/requests.parquet").read_bytes() == Path("five/requests.parquet").read_bytes()
+    assert json.loads(Path("five/provenance.json").read_text())["seeds"] == 5
+    assert load_scenario("five/scenario.toml").seeds == 5
+    wrong = replay("small.toml", "--seeds", "0")
+    assert wrong.exit_code == 2 and "--seeds" in wrong.stderr
+
+
+def rows_without_times(folder: Path) -> list[dict[str, object]]:
+    rows = json.loads((folder / "summary.json").read_text())["rows"]
+    return [{key: value for key, value in row.items() if key not in ("engine_s", "requests_per_s")} for row in rows]
+
+
 # Streams and signals
 
 

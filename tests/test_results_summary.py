@@ -34,7 +34,8 @@ SUMMARY_COLUMNS = (
     "setup policy part requests mean_ttft_s p50_ttft_s p90_ttft_s p95_ttft_s p99_ttft_s max_ttft_s mean_queue_s "
     "p95_queue_s mean_reuse_s p95_reuse_s mean_prefill_s p95_prefill_s mean_e2e_s p95_e2e_s hit_rate hbm_hit_rate "
     "ram_hit_rate disk_hit_rate replica_use_mean replica_use_min replica_use_max copies copied_bytes unused_copies "
-    "mean_reduction_pct p95_reduction_pct engine_s requests_per_s floor_mean_ttft_s gap_closed_pct rejected"
+    "mean_reduction_pct p95_reduction_pct engine_s requests_per_s floor_mean_ttft_s gap_closed_pct rejected "
+    "mean_reduction_low_pct mean_reduction_high_pct"
 )
 
 TRACE = make_trace()

@@ -1,15 +1,18 @@
 """What people read: numbers with units, and the tables at every width."""
 
 from dataclasses import replace
+from statistics import median
 
 import pytest
+from msgspec.structs import replace as replace_struct
 from results_samples import make_replays, make_setup, make_trace
 from rich.console import Console
 
 from btbench.results import numbers
 from btbench.results.files import Result
+from btbench.results.overview import overview_sheet
 from btbench.results.provenance import Provenance, Published, describe_origin
-from btbench.results.sheets import cluster_sheet, published_sheet, ttft_sheet
+from btbench.results.result_sheets import cluster_sheet, published_sheet, result_sheets, ttft_sheet
 from btbench.results.summary import Row, summary_rows
 from btbench.results.table import markdown_table, render_table
 from btbench.results.words import findings, headline
@@ -17,8 +20,8 @@ from btbench.results.words import findings, headline
 SETUPS = [make_setup(name) for name in ("70b_h100x4", "qwen3_8b_h100x4", "dense1t_b300x4")]
 
 
-def make_result(labels=("", "", ""), published=(), slowness=None):
-    trace = make_trace(labels=labels)
+def make_result(labels=("", "", ""), published=(), slowness=None, sizes=(40, 25, 60)):
+    trace = make_trace(sizes, labels)
     slowness = slowness or {"least_load": 2.0, "cache_aware": 1.0, "btb": 0.5}
     rows = summary_rows(trace, make_replays(trace, slowness, *SETUPS), "cache_aware")
     provenance = Provenance(
@@ -221,6 +224,99 @@ def test_findings_say_how_much_of_the_gap_a_gain_closes(closed, said):
     assert findings(Result(rows, Provenance(baseline="cache_aware"))) == [
         f"btb has a mean TTFT 50.0% lower than cache_aware{said}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("reaches", "said"),
+    [
+        ([(41.0, 55.5)], " (95% interval 41.0 to 55.5%)."),
+        ([(41.0, 55.5), (1.0, 60.0)], " on both setups, beyond chance on all."),
+        ([(41.0, 55.5), (-1.0, 60.0), (-80.0, -2.0)], " on all 3 setups, beyond chance on 2."),
+        ([(-41.0, 55.5), (0.0, 60.0)], " on both setups, beyond chance on none."),
+        ([(41.0, 55.5), (None, None)], " on both setups."),
+    ],
+)
+def test_findings_say_whether_a_difference_is_chance(reaches, said):
+    values = make_result().rows[0].values | {"mean_reduction_pct": 50.0, "gap_closed_pct": None}
+    rows = tuple(
+        Row(f"s{k}", "btb", "all", {**values, "mean_reduction_low_pct": low, "mean_reduction_high_pct": high})
+        for k, (low, high) in enumerate(reaches)
+    )
+    told = findings(Result(rows, Provenance(baseline="cache_aware")))
+    assert told == [f"btb has a mean TTFT 50.0% lower than cache_aware{said}"]
+
+
+def test_intervals_stand_in_a_column_where_there_is_room_and_say_what_they_are_over():
+    result = make_result(labels=("",) * 6, sizes=(20,) * 6)
+    row = result.row("70b_h100x4", "btb")
+    low, high = row.reduction_reach
+    text = f"{numbers.percent(low)[:-1]} to {numbers.percent(high)}"
+    assert low < row["mean_reduction_pct"] < high and text in rendered(result, 160)
+    assert text not in rendered(result, 80) and "95% interval" in rendered(result, 80)
+    assert "over 6 windows. Floor" in markdown_table(result)
+    more = replace(result, provenance=replace_struct(result.provenance, seeds=3))
+    assert "over 6 windows and 3 seeds. Floor" in markdown_table(more)
+    alone = make_result(labels=("", "", ""))  # three windows are too few
+    assert "95% interval" not in markdown_table(alone)
+
+
+MANY_SLOWNESS = {"worst": 9.0, "cache_aware": 1.0, "least_load": 2.0, "btb": 0.5, "smg": 0.9, "pull": 0.7}
+
+
+def test_many_policies_are_told_in_one_table_the_best_first_and_the_extremes_in_sentences():
+    result = make_result(labels=("art", "synthetic") * 6, sizes=(20,) * 12, slowness=MANY_SLOWNESS)
+    sheet = result_sheets(result)[0]
+    assert sheet == overview_sheet(result) and sheet.title == "Against cache_aware, over 3 setups"
+    assert [part for part, _ in sheet.groups] == ["all requests", "art", "synthetic"]
+    for part, lines in zip(("all", "art", "synthetic"), (lines for _, lines in sheet.groups), strict=True):
+        assert [line.name for line in lines] == sorted(
+            MANY_SLOWNESS,
+            key=lambda policy: -median(row["mean_reduction_pct"] or 0 for row in rows_of(result, policy, part)),
+        )
+        for line in lines:
+            rows = rows_of(result, line.name, part)
+            if line.name == "cache_aware":
+                assert [cell.text for cell in line.cells] == ["baseline", *"–" * 6]
+                continue
+            reductions = [row["mean_reduction_pct"] for row in rows]
+            known = [row.reduction_reach for row in rows]
+            assert [cell.value for cell in line.cells] == [
+                median(reductions),
+                min(reductions),
+                max(reductions),
+                median(row["p95_reduction_pct"] for row in rows),
+                median(row["gap_closed_pct"] for row in rows),
+                sum(low > 0 for low, _ in known),
+                sum(high < 0 for _, high in known),
+            ]
+    told = [line.split(" has ")[0] for line in findings(result) if " has " in line]
+    parts = ("all requests", "art", "synthetic")
+    assert told == [f"{part}: {policy}" for part in parts for policy in ("btb", "worst")]
+
+
+def rows_of(result, policy, part):
+    return [row for row in result.rows if (row.policy, row.part) == (policy, part)]
+
+
+def test_a_table_of_many_policies_counts_signs_where_there_are_no_intervals():
+    result = make_result(slowness=MANY_SLOWNESS)
+    (_, lines), *_ = overview_sheet(result).groups
+    assert {line.name: [cell.text for cell in line.cells[-2:]] for line in lines} == {
+        "btb": ["3", "0"],
+        "pull": ["3", "0"],
+        "smg": ["3", "0"],
+        "cache_aware": ["–", "–"],
+        "least_load": ["0", "3"],
+        "worst": ["0", "3"],
+    }
+    assert "setups where mean TTFT differs." in overview_sheet(result).note
+
+
+@pytest.mark.parametrize("slowness", [{"cache_aware": 1.0, "btb": 0.5}, MANY_SLOWNESS])
+def test_one_setup_needs_no_table_over_setups(slowness):
+    result = make_result(slowness=slowness)
+    alone = replace(result, rows=tuple(row for row in result.rows if row.setup == "70b_h100x4"))
+    assert "over" not in result_sheets(alone)[0].title
 
 
 def test_findings_say_what_was_turned_away():

@@ -165,6 +165,14 @@ def rows_of(text: str) -> list[dict]:
     return json.loads(text)["rows"]
 
 
+def test_intervals_of_a_point_are_over_as_many_seeds_as_asked(sweep: Sweep) -> None:
+    ended = sweep(
+        "--set", "engine.mfu=0.3,0.5", "-p", "cache_aware", "-p", "random", "--seeds", "5", "--format", "json"
+    )
+    rows = [row for row in rows_of(ended.stdout) if row["policy"] == "random"]
+    assert rows and all(row["mean_reduction_low_pct"] <= row["mean_reduction_high_pct"] for row in rows)
+
+
 def test_every_point_is_what_a_replay_of_it_says(sweep: Sweep) -> None:
     ended = sweep("--set", "policy.btb.copies=1,2", "--set", "seed=1,2", "--format", "json", "-q")
     assert (ended.exit_code, ended.stderr) == (0, "")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import ceil, floor
+from types import MappingProxyType
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,9 +15,11 @@ from btbench.charts.style import shorten, text_width_in
 from btbench.charts.view import View
 from btbench.results import numbers
 from btbench.results.summary import reduction_pct
+from btbench.results.words import intervals_over
 
 _STATISTICS = ("mean", "p95")
 _WORST_PCT = -100.0  # bars end here, their numbers do not
+NO_REACHES: Mapping[Key, tuple[float, float]] = MappingProxyType({})
 
 
 def reduction_chart(view: View) -> Figure | None:
@@ -30,14 +33,18 @@ def reduction_chart(view: View) -> Figure | None:
     note = f"Ticks: published{f' ({source})' if source else ''}." if known else ""
     if any(float(view.rows[key][f"{name}_reduction_pct"] or 0) < 0 for key in keys for name in _STATISTICS):
         note = f"Negative: more. {note}".strip()
+    reaches = {key: reach for key in keys if (reach := view.rows[key].reduction_reach)}
+    if reaches:
+        note = f"{note} Whiskers: 95% interval over {intervals_over(view.result)}.".strip()
     titles = [f"Reduction of {name} TTFT" for name in _STATISTICS]
     lines = line_chart(view, keys, titles, reduction_title(view), note)
     values = {
         name: {key: float(view.rows[key][f"{name}_reduction_pct"] or 0.0) for key in keys} for name in _STATISTICS
     }
-    ends = ends_of([value for of in (*values.values(), *published.values()) for value in of.values()])
+    drawn = [value for of in (*values.values(), *published.values()) for value in of.values()]
+    ends = ends_of([*drawn, *(end for reach in reaches.values() for end in reach)])
     for panel, name in zip(lines.panels, _STATISTICS, strict=True):
-        draw_percents(view, panel, lines, values[name], ends)
+        draw_percents(view, panel, lines, values[name], ends, reaches if name == "mean" else {})
         _draw_ticks(view, panel, lines, published[name])
         panel.set_xlabel(f"% less than {shorten(view.baseline, 24)}")
     return lines.figure
@@ -50,8 +57,15 @@ def ends_of(values: Iterable[float]) -> tuple[float, float]:
     return max(floor(low / step) * step, _WORST_PCT), max(ceil(high / step) * step, step if low == 0 else 0)
 
 
-def draw_percents(view: View, panel: Axes, lines: Lines, values: dict[Key, float], ends: tuple[float, float]) -> None:
-    """Bars between the ends, each with its value; those below -100 % end there, their numbers do not."""
+def draw_percents(
+    view: View,
+    panel: Axes,
+    lines: Lines,
+    values: Mapping[Key, float],
+    ends: tuple[float, float],
+    reaches: Mapping[Key, tuple[float, float]] = NO_REACHES,
+) -> None:
+    """Bars between the ends, each with its value behind its whisker; bars below -100 % end there, numbers do not."""
     left, right = ends
     texts = {
         key: ("◂ " if value < _WORST_PCT else "") + numbers.percent(value).replace("-", "\N{MINUS SIGN}")
@@ -63,11 +77,15 @@ def draw_percents(view: View, panel: Axes, lines: Lines, values: dict[Key, float
     step = next(step for step in (5, 25, 50) if (right - left) / step <= 5)
     panel.set_xticks([tick for tick in range(-100, 101, step) if left <= tick <= right])
     for key, value in values.items():
-        mark = view.marks[key[1]]
-        shown = max(value, _WORST_PCT)
-        panel.barh(lines.places[key], shown, 0.74, color=mark.colour, hatch=mark.hatch, linewidth=0)
+        mark, y = view.marks[key[1]], lines.places[key]
+        shown, *reach = (max(end, _WORST_PCT) for end in (value, *reaches.get(key, ())))
+        panel.barh(y, shown, 0.74, color=mark.colour, hatch=mark.hatch, linewidth=0)
+        if reach:
+            panel.plot(reach, [y, y], color=view.theme.page, linewidth=2.6, solid_capstyle="butt")
+            panel.plot(reach, [y, y], color=view.theme.ink, linewidth=1.2, solid_capstyle="butt")
         panel.annotate(
-            texts[key], (shown, lines.places[key]), (4 if value >= 0 else -4, 0), textcoords="offset points",
+            texts[key], (max(shown, *reach, 0.0) if value >= 0 else min(shown, *reach, 0.0), y),
+            (4 if value >= 0 else -4, 0), textcoords="offset points",
             ha="left" if value >= 0 else "right", va="center_baseline", size=lines.size,
         )  # fmt: skip
     panel.axvline(0, color=view.theme.soft, linewidth=1)

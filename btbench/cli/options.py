@@ -65,6 +65,10 @@ JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Cores to use. [default: all]")
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="Another seed for the draws.")]
+SeedsOption = Annotated[
+    int | None,
+    typer.Option("--seeds", min=1, max=1000, metavar="N", help="Replay with so many seeds, for intervals over them."),
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a result that is there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes, bar or timing on stderr.")]
 # How a trace file is to be read, where it does not tell

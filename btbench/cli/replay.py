@@ -24,6 +24,7 @@ from btbench.cli.options import (
     OutOption,
     QuietOption,
     SeedOption,
+    SeedsOption,
     SkipBadRowsOption,
     TieOption,
     TimeUnitOption,
@@ -71,6 +72,7 @@ def replay(
     format: FormatOption = Format.table,
     jobs: JobsOption = None,
     seed: SeedOption = None,
+    seeds: SeedsOption = None,
     force: ForceOption = False,
     no_charts: NoChartsOption = False,
     quiet: QuietOption = False,
@@ -91,7 +93,7 @@ def replay(
     from btbench.scenario import Overrides, load_scenario
 
     how_to_read = reading(trace_format, block_tokens, time_unit, tie, default_output, skip_bad_rows)
-    overrides = Overrides(trace, tuple(setup or ()), tuple(policy or ()), seed, how_to_read)
+    overrides = Overrides(trace, tuple(setup or ()), tuple(policy or ()), seed, seeds, how_to_read)
     asked = load_scenario(scenario, overrides)
     folder = out or Path("results", asked.name)
     check_output(folder, force)
@@ -124,17 +126,21 @@ def _replay(
     for text in oddities(trace):
         tell(text)
     announce_compiling(tell, progress, asked.policies)
-    started = time.perf_counter()
+    started, engine_s = time.perf_counter(), 0.0
     with write_result(folder, trace, asked.baseline, force) as writer:
-        for setup, policy, runs in replay_grid(
-            trace, asked.setups, asked.policies, asked.options, asked.seed, jobs, progress
-        ):
-            writer.add(setup, policy, runs)
+        for seed in range(asked.seed, asked.seed + asked.seeds):
+            take = writer.add if seed == asked.seed else writer.add_again
+            for setup, policy, runs in replay_grid(
+                trace, asked.setups, asked.policies, asked.options, seed, jobs, progress
+            ):
+                take(setup, policy, runs)
+                engine_s += sum(run.engine_s for run in runs)
         remember_compiled(asked.policies)
         result = writer.finish(
             scenario=asked.name,
             scenario_toml=asked.to_toml(folder),
             seed=asked.seed,
+            seeds=asked.seeds,
             command=shlex.join(["btbench", *sys.argv[1:]]),
             published=[Published(**asdict(row)) for row in asked.published],
             published_source=asked.published_source,
@@ -144,8 +150,7 @@ def _replay(
             from btbench.charts.draw import draw_result
 
             draw_result(writer.folder, progress=progress)
-    replayed = len(trace) * len(asked.setups) * len(asked.policies)
-    engine_s = sum(float(row["engine_s"] or 0) for row in result.rows if row.part == "all")
+    replayed = len(trace) * len(asked.setups) * len(asked.policies) * asked.seeds
     line = f"{replayed:,} requests replayed in {took_s:.2f} s (engine {engine_s:.2f} s); result in {folder}"
     return result, line
 

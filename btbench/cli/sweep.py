@@ -17,6 +17,7 @@ from btbench.cli.options import (
     JobsOption,
     QuietOption,
     SeedOption,
+    SeedsOption,
 )
 from btbench.cli.replay import PolicyOption, SetupOption, announce_compiling, oddities, remember_compiled
 
@@ -52,6 +53,7 @@ def sweep(
     format: FormatOption = Format.table,
     jobs: JobsOption = None,
     seed: SeedOption = None,
+    seeds: SeedsOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -72,7 +74,7 @@ def sweep(
     from btbench.scenario import Overrides, load_scenario, load_variants, parse_setting
 
     metrics = [find_metric(name) for name in dict.fromkeys(metric or DEFAULT_METRICS)]
-    overrides = Overrides(setups=tuple(setup or ()), policies=tuple(policy or ()), seed=seed)
+    overrides = Overrides(setups=tuple(setup or ()), policies=tuple(policy or ()), seed=seed, seeds=seeds)
     asked = [parse_setting(text) for text in settings]
     variants = load_variants(scenario, asked, overrides)
     if out is not None:
@@ -158,8 +160,11 @@ def _replay_points(trace: "Trace", points: Sequence[tuple[str, "Scenario"]], job
     def replay_point(point: tuple[str, "Scenario"]) -> list["Row"]:
         name, asked = point
         try:
-            grid = replay_grid(trace, asked.setups, asked.policies, asked.options, asked.seed, jobs // at_once)
-            return summary_rows(trace, grid, asked.baseline)
+            first, *again = (
+                replay_grid(trace, asked.setups, asked.policies, asked.options, seed, jobs // at_once)
+                for seed in range(asked.seed, asked.seed + asked.seeds)
+            )
+            return summary_rows(trace, first, asked.baseline, again)
         except BtbenchError as error:
             raise type(error)(f"at {name}: {error.message}", error.hint) from error
 

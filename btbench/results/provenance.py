@@ -54,6 +54,7 @@ class Provenance(msgspec.Struct, frozen=True):
     scenario: str = ""  # its name
     baseline: str = ""  # the policy reductions are against
     seed: int | None = None
+    seeds: int = 1  # how many seeds, from this one on, the intervals are over
     command: str = ""  # the command line that made it
     trace: TraceOrigin | None = None
     setups: tuple[ServedModel, ...] = ()

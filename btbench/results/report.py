@@ -12,7 +12,8 @@ import msgspec
 
 from btbench.results.files import Result, load_result
 from btbench.results.folder import CHARTS
-from btbench.results.sheets import Sheet, result_sheets
+from btbench.results.result_sheets import result_sheets
+from btbench.results.sheets import Sheet
 from btbench.results.stored import scenario_text
 from btbench.results.words import findings, headline
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from btbench.errors import PolicyError, UsageError, nearest
 from btbench.policies.registry import Policy
 from btbench.results.metrics import METRICS
 from btbench.results.requests import Requests, pool_requests
+from btbench.results.spread import Spread
 from btbench.trace import Trace, Window
 
 ALL = "all"  # the part that is the whole trace
@@ -39,6 +41,12 @@ class Row:
     def key(self) -> tuple[str, str, str]:
         """What the row is about."""
         return self.setup, self.policy, self.part
+
+    @property
+    def reduction_reach(self) -> tuple[float, float] | None:
+        """The 95% interval of `mean_reduction_pct`, in %, where it is known."""
+        low, high = self["mean_reduction_low_pct"], self["mean_reduction_high_pct"]
+        return None if low is None or high is None else (low, high)
 
     def as_dict(self, metrics: Sequence[str] | None = None) -> dict[str, str | Value]:
         """The row flat, in the order of the contract; with `metrics` only these."""
@@ -150,8 +158,8 @@ def reduction_pct(a: Value, b: Value) -> float | None:
     return None if not a or b is None else (a - b) / a * 100
 
 
-def with_reductions(rows: Iterable[Row], baseline: str) -> list[Row]:
-    """The rows with `mean|p95_reduction_pct` and `gap_closed_pct` against `baseline` on the same setup and part.
+def with_reductions(rows: Iterable[Row], baseline: str, spread: Spread) -> list[Row]:
+    """The rows with what they are against `baseline` on the same setup and part: reductions, intervals, gap closed.
 
     None for the baseline itself, and where it was not replayed.
     """
@@ -165,11 +173,31 @@ def with_reductions(rows: Iterable[Row], baseline: str) -> list[Row]:
             for name in ("mean", "p95")
         }
         closed = gap_closed_pct(base["mean_ttft_s"], row["mean_ttft_s"], row["floor_mean_ttft_s"]) if base else None
-        done.append(Row(*row.key, {**row.values, **reductions, "gap_closed_pct": closed}))
+        label = None if row.part == ALL else row.part
+        reach = spread.reduction_pct(row.setup, row.policy, baseline, label) if base else None
+        low, high = reach or (None, None)
+        against = reductions | {
+            "mean_reduction_low_pct": low,
+            "mean_reduction_high_pct": high,
+            "gap_closed_pct": closed,
+        }
+        done.append(Row(*row.key, {**row.values, **against}))
     return done
 
 
-def summary_rows(trace: Trace, replays: Iterable[tuple[Setup, Policy, Sequence[Run]]], baseline: str) -> list[Row]:
-    """The summary of a whole grid: one row a setup, policy and part, in the order of `replays`."""
-    rows = [row for setup, policy, runs in replays for row in summarise(trace, setup, policy, runs)]
-    return with_reductions(rows, baseline)
+Replays = Iterable[tuple[Setup, Policy, Sequence[Run]]]  # a grid: one run a window
+
+
+def summary_rows(trace: Trace, replays: Replays, baseline: str, again: Iterable[Replays] = ()) -> list[Row]:
+    """The summary of a whole grid: one row a setup, policy and part, in the order of `replays`.
+
+    `again` holds the same grid replayed with other seeds, which tell on the intervals alone.
+    """
+    rows, spread = [], Spread(trace)
+    for setup, policy, runs in replays:
+        pooled = pool_requests(trace, trace.windows, runs)
+        rows += summarise(trace, setup, policy, runs, pooled)
+        spread.add(setup.name, policy.name, pooled)
+    for setup, policy, runs in chain.from_iterable(again):
+        spread.add(setup.name, policy.name, pool_requests(trace, trace.windows, runs))
+    return with_reductions(rows, baseline, spread)

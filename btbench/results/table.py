@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from btbench.results.files import Result
-from btbench.results.sheets import Sheet, result_sheets
+from btbench.results.result_sheets import result_sheets
+from btbench.results.sheets import Sheet
 from btbench.results.words import findings, headline
 
 if TYPE_CHECKING:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from statistics import median
 
 from btbench.results import numbers
 from btbench.results.files import Result
-from btbench.results.summary import ALL, Value
+from btbench.results.summary import ALL, Row, Value
 
+MANY = 4  # policies above which a table says more than a sentence for each, see `btbench.results.overview`
 ALIKE_PCT = 1.5  # differences to both sides up to here are told as one: within so many %
 OVERLOADED = 30  # mean queue wait over mean prefill, from which on a cluster is taken not to keep up
 
@@ -30,17 +32,29 @@ def findings(result: Result) -> list[str]:
     lines = []
     for part in result.distinct_parts:
         place = "" if len(result.distinct_parts) == 1 else "all requests: " if part == ALL else f"{part}: "
-        for policy in result.policies:
+        for policy in _telling(result, part):
             rows = [row for row in result.rows if (row.policy, row.part) == (policy, part)]
             reductions = [row["mean_reduction_pct"] for row in rows]
             known = [float(reduction) for reduction in reductions if reduction is not None]
             if known:
                 closed = [row["gap_closed_pct"] for row in rows]
-                lines.append(f"{place}{policy} has {_compared(known, baseline)}{_closing(closed)}.")
+                lines.append(f"{place}{policy} has {_compared(known, baseline)}{_chance(rows)}{_closing(closed)}.")
             if any(row["rejected"] for row in rows):
                 shares = [(row["rejected"] or 0) / (row["requests"] or 1) * 100 for row in rows]
                 lines.append(f"{place}{policy} turns away {_span(shares)} of the requests; its TTFT is of the rest.")
     return lines + _idle(result) + _overloaded(result)
+
+
+def _telling(result: Result, part: str) -> list[str]:
+    """The policies to speak of: all, or of many the one with the best typical reduction and the one with the worst."""
+    reductions: dict[str, list[float]] = {}
+    for row in result.rows:
+        if row.part == part and (reduction := row["mean_reduction_pct"]) is not None:
+            reductions.setdefault(row.policy, []).append(reduction)
+    if len(result.policies) <= MANY:
+        return result.policies
+    typical = {policy: median(known) for policy, known in reductions.items()}
+    return [max(typical, key=typical.__getitem__), min(typical, key=typical.__getitem__)]
 
 
 def _idle(result: Result) -> list[str]:
@@ -76,6 +90,25 @@ def _closing(closed: list[Value]) -> str:
     if len(known) < len(closed) or min(known) <= 0:
         return ""
     return f", closing {_span(known)} of the gap to the floor"
+
+
+def intervals_over(result: Result) -> str:
+    """What the intervals of a result are drawn over: windows and seeds."""
+    trace, seeds = result.provenance.trace, result.provenance.seeds
+    over = [f"{numbers.count(trace.windows)} windows" if trace else "windows"] * (trace is None or trace.windows > 1)
+    return " and ".join([*over, f"{numbers.count(seeds)} seeds"] if seeds > 1 else over)
+
+
+def _chance(rows: Sequence[Row]) -> str:
+    """Whether the differences are more than other windows and seeds would make by chance."""
+    known = [reach for row in rows if (reach := row.reduction_reach)]
+    if len(known) < len(rows) or not any(row["mean_reduction_pct"] for row in rows):
+        return ""
+    if len(known) == 1:
+        low, high = (numbers.percent(end) for end in known[0])
+        return f" (95% interval {low[:-1]} to {high})"
+    clear = sum(not low <= 0 <= high for low, high in known)
+    return f", beyond chance on {'all' if clear == len(known) else clear or 'none'}"
 
 
 def _span(values: Sequence[float]) -> str:

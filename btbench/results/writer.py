@@ -26,6 +26,7 @@ from btbench.results.provenance import (
 )
 from btbench.results.report import REPORT, write_report
 from btbench.results.requests import REQUEST_SCHEMA, copies_frame, pool_requests, request_frames
+from btbench.results.spread import Spread
 from btbench.results.summary import Row, summarise, with_reductions
 from btbench.results.table import markdown_table
 from btbench.trace import Trace
@@ -53,6 +54,7 @@ class ResultWriter:
         self._baseline = baseline
         self._setups: dict[str, Setup] = {}
         self._rows: list[Row] = []
+        self._spread = Spread(trace)
         self._prefix_tokens: dict[str, int] = {}
         self._copies: list[pl.DataFrame] = []
         self._parquet = pq.ParquetWriter(
@@ -71,10 +73,15 @@ class ResultWriter:
             self._parquet.write_table(frame.to_arrow())
         self._copies.append(copies_frame(self._trace, setup, policy, runs))
         self._rows += summarise(self._trace, setup, policy, runs, pooled)
+        self._spread.add(setup.name, policy.name, pooled)
         self._setups[setup.name] = setup
         if policy.kind == "btb":
             blocks = policy.for_blocks(self._trace.block_tokens).parameters.btb.prefix_blocks
             self._prefix_tokens[policy.name] = blocks * self._trace.block_tokens
+
+    def add_again(self, setup: Setup, policy: Policy, runs: Sequence[Run]) -> None:
+        """Take the same replayed with another seed, which tells on the intervals alone."""
+        self._spread.add(setup.name, policy.name, pool_requests(self._trace, self._trace.windows, runs))
 
     def finish(
         self,
@@ -82,6 +89,7 @@ class ResultWriter:
         scenario: str,
         scenario_toml: str,
         seed: int,
+        seeds: int = 1,
         command: str,
         published: Sequence[Published] = (),
         published_source: str = "",
@@ -90,11 +98,12 @@ class ResultWriter:
         self._parquet.close()
         pl.concat(self._copies).write_parquet(self.folder / COPIES, compression="zstd")
         result = Result(
-            rows=tuple(with_reductions(self._rows, self._baseline)),
+            rows=tuple(with_reductions(self._rows, self._baseline, self._spread)),
             provenance=Provenance(
                 scenario=scenario,
                 baseline=self._baseline,
                 seed=seed,
+                seeds=seeds,
                 command=printable_name(command),
                 trace=describe_origin(self._trace),
                 setups=describe_setups(self._setups.values()),

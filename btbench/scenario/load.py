@@ -37,6 +37,7 @@ class Overrides:
     setups: tuple[str, ...] = ()  # these alone: of the scenario, or the paper's six
     policies: tuple[str, ...] = ()  # these alone: of the scenario, or built in
     seed: int | None = None
+    seeds: int | None = None
     reading: Mapping[str, str | int | bool] = field(default_factory=dict)  # keys of [trace]: how its file is read
 
 
@@ -159,6 +160,7 @@ def _override(scenario: Scenario, overrides: Overrides, known_policies: dict[str
     scenario = replace(
         scenario,
         seed=scenario.seed if overrides.seed is None else overrides.seed,
+        seeds=scenario.seeds if overrides.seeds is None else overrides.seeds,
         setups=setups,
         policies=policies,
         baseline=baseline,

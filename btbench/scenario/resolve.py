@@ -82,6 +82,7 @@ def resolve(table: ScenarioTable, path: Path) -> Scenario:
     return Scenario(
         name=table.name or path.stem,
         seed=table.seed,
+        seeds=table.seeds,
         policies=tuple(policies),
         baseline=_name(table.baseline or table.policies[0]),
         trace=table.trace,

@@ -100,6 +100,7 @@ class ScenarioTable(Strict):
 
     name: Name | None = None
     seed: Seed = 42
+    seeds: Annotated[int, Field(ge=1, le=1_000)] = 1
     policies: Annotated[list[str], Field(min_length=1)]
     baseline: str | None = None
     trace: TraceSpec

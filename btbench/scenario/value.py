@@ -38,6 +38,7 @@ class Scenario:
     setups: tuple[Setup, ...]
     published: tuple[PublishedRow, ...] = ()
     published_source: str = ""
+    seeds: int = 1  # how many seeds, from `seed` on, every window is replayed with; the first is the result
     path: Path | None = field(default=None, compare=False)  # the file
     folder: Path = field(default=Path(), compare=False)  # where a relative path of the trace starts
     notes: tuple[str, ...] = field(default=(), compare=False)  # what a user should know of how options changed it
@@ -48,6 +49,7 @@ class Scenario:
         document: dict[str, Any] = {
             "name": self.name,
             "seed": self.seed,
+            "seeds": self.seeds,
             "policies": [policy.spec or policy.name for policy in self.policies],
             "baseline": self.baseline,
             "published_source": self.published_source,
