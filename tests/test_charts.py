@@ -32,6 +32,7 @@ from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.provenance import Provenance, Published
 from btbench.results.summary import Row, percentile
+from btbench.results.whole import whole_file
 
 WHOLE = [name for name, _ in draw.CHARTS] + ["timeline"]
 ALL = [*WHOLE, "reduction-art", "reduction-synthetic"]
@@ -207,7 +208,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_without_leftovers(sample: P
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
         draw_result(sample, out=tmp_path / "file")
-    with pytest.raises(OutputError, match="full"), style.whole_file(tmp_path / "a.png") as part:
+    with pytest.raises(OutputError, match="full"), whole_file(tmp_path / "a.png") as part:
         part.write_text("half")
         raise OSError(28, "disk full")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

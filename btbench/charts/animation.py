@@ -16,12 +16,13 @@ from PIL import Image
 
 from btbench.charts.gif import Palette, Pixels, write_gif
 from btbench.charts.over_time import in_flight, mean_so_far, per_replica
-from btbench.charts.style import fixed_figure, plain_axes, shorten, text_width_in, tint, whole_file
+from btbench.charts.style import fixed_figure, plain_axes, shorten, text_width_in, tint
 from btbench.charts.timeline import ARRIVAL_BINS, NAMED, worst_title
 from btbench.charts.view import View
 from btbench.charts.window import Array, Choice, WindowView, need_window
 from btbench.progress import Progress, silent
 from btbench.results import numbers
+from btbench.results.whole import whole_file
 
 FRAMES, FRAMES_PER_S = 150, 15
 FILM_DPI = 100

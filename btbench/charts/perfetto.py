@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from btbench.charts.style import whole_file
 from btbench.charts.view import View
 from btbench.charts.window import Choice, Replayed, WindowView, need_window
+from btbench.results.whole import whole_file
 
 QUEUE, PREFILL, DECODE, COPY = TRACKS = (1, 2, 3, 4)
 _TRACK_NAMES = ("queue", "prefill", "decode", "copy")

@@ -15,7 +15,6 @@ charts can be read in grey print.
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from btbench.errors import OutputError, UsageError, nearest
+from btbench.errors import UsageError, nearest
+from btbench.results.whole import whole_file
 
 WIDTH_IN = 9.6  # of every chart, in inches
 DPI = 150
@@ -300,21 +300,3 @@ def save_figure(figure: Figure, folder: Path, stem: str, formats: Sequence[str],
 def file_name(stem: str, kind: str, theme: Theme) -> str:
     """`stem.png`, or `stem-dark.png` on a dark page."""
     return f"{stem}.{kind}" if theme is LIGHT else f"{stem}-{theme.name}.{kind}"
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A path to write to that becomes `path` when the context ends, and is removed where it fails.
-
-    Raises OutputError where it cannot be written.
-    """
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield part
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}", "Choose another place.") from None

@@ -15,6 +15,7 @@ from btbench.results.folder import CHARTS
 from btbench.results.result_sheets import result_sheets
 from btbench.results.sheets import Sheet
 from btbench.results.stored import scenario_text
+from btbench.results.whole import whole_file
 from btbench.results.words import findings, headline
 
 REPORT = "report.html"
@@ -36,12 +37,8 @@ def write_report(folder: Path) -> Path:
         provenance="\n".join(_provenance(result)),
     )
     file = folder / REPORT
-    aside = file.with_name(f"{REPORT}.part")
-    try:
-        aside.write_text(page, encoding="utf-8")
-        aside.replace(file)
-    finally:
-        aside.unlink(missing_ok=True)
+    with whole_file(file) as part:
+        part.write_text(page, encoding="utf-8")
     return file
 
 
