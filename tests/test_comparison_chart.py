@@ -121,4 +121,13 @@ def test_nothing_juts_out_whatever_the_values(results, count):
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height, text.get_text()
 
 
+@pytest.mark.parametrize(("a", "b"), [(None, None), (0.0, 0.0), (0.0, 3.0), (None, 3.0), (3.0, None)])
+@pytest.mark.parametrize("metric", ["mean_ttft_s", "unused_copies", "mean_reduction_pct"])
+def test_values_that_are_zero_or_missing_are_drawn_as_far_as_they_are_there(results, metric, a, b):
+    metric = find_metric(metric)
+    figure = draw(results, [Change("s", "btb", "all", metric, a, b)], metric)
+    markers = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert len(markers) == (a is not None) + (b is not None)
+
+
 CASES = (("btb", 1.0, 900.0), ("cache_aware", 900.0, 1e-5))

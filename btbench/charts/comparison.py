@@ -96,7 +96,7 @@ def _draw_values(view: View, panel: Axes, lines: Lines, metric: Metric, of: dict
         fit(panel, low, high, after_in=room_in)
         log_axis(panel, "x", *panel.get_xlim(), _TICKS[metric.unit], ticks=5)
     else:
-        low, high = min(0.0, *values), max(0.0, *values)
+        low, high = min([0.0, *values]), max([0.0, *values])
         fit(panel, low, high if high > low else low + 1, 0.1, room_in)
         panel.xaxis.set_major_formatter(lambda value, _: numbers.in_unit(value, metric.unit))
         panel.locator_params(axis="x", nbins=5)
@@ -119,7 +119,7 @@ def _draw_values(view: View, panel: Axes, lines: Lines, metric: Metric, of: dict
 def _draw_changes(view: View, panel: Axes, lines: Lines, of: dict[Key, Change]) -> None:
     spans = {key: _in_percent(change) for key, change in of.items()}
     known = [_clip(value) for span in spans.values() if span for value in span]
-    low, high = min(-1.0, *known), max(1.0, *known)
+    low, high = min([-1.0, *known]), max([1.0, *known])
     words = {key: _arrow(spans[key]) + change.short_words for key, change in of.items()}
     fit(panel, low, high, 0.1, text_width_in(words.values(), lines.size) + 0.2)
     panel.axvline(0, color=view.theme.soft, linewidth=1)

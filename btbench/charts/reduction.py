@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from math import ceil, floor
 from types import MappingProxyType
 
@@ -50,9 +50,9 @@ def reduction_chart(view: View) -> Figure | None:
     return lines.figure
 
 
-def ends_of(values: Iterable[float]) -> tuple[float, float]:
+def ends_of(values: Collection[float]) -> tuple[float, float]:
     """Ends of an axis that holds these percents: multiples of 25 around 0, or of 5 where all are small; from -100."""
-    low, high = min(0.0, *values), max(0.0, *values)
+    low, high = min([0.0, *values]), max([0.0, *values])
     step = 25 if max(high, -low) > 10 else 5
     return max(floor(low / step) * step, _WORST_PCT), max(ceil(high / step) * step, step if low == 0 else 0)
 
