@@ -159,3 +159,29 @@ def test_closed_streams_change_no_status(closing: str) -> None:
             subprocess.run(f"{shlex.join([*BTBENCH, *args])} {closing}", shell=True, capture_output=True).returncode
             == status
         )
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("replay qu", ["quickstart"]),
+        ("replay -p ca", ["cache_aware"]),
+        ("replay --setup glm", ["glm45_h100x4", "glm52_h100x8"]),
+        ("replay --trace mooncake-c", ["mooncake-conversation"]),
+        ("sweep rou", ["routers"]),
+        ("sweep routers -m mean_t", ["mean_ttft_s"]),
+        ("analyze-trace art-l", ["art-like"]),
+        ("list pol", ["policies"]),
+        ("compa", ["compare"]),
+    ],
+)
+def test_a_shell_completes_names(words: str, offered: list[str]) -> None:
+    typed = f"btbench {words}"
+    asked = {"_BTBENCH_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'btbench'; from btbench.__main__ import main; main()"],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == offered

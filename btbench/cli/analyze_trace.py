@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from btbench.cli import completion
 from btbench.cli.console import note, progress_bar, say, stdout
 from btbench.cli.options import DebugOption, ForceOption, Format, FormatOption, OutOption, QuietOption, SeedOption
 
@@ -40,7 +41,11 @@ def _list(names: str, metavar: str, help: str) -> Any:
 def analyze_trace(
     traces: Annotated[
         list[str],
-        typer.Argument(metavar="TRACE", help="Files, folders, - for stdin, catalogue names, hf:owner/repo."),
+        typer.Argument(
+            metavar="TRACE",
+            help="Files, folders, - for stdin, catalogue names, hf:owner/repo.",
+            autocompletion=completion.trace_names,
+        ),
     ],
     depths: Annotated[str, _list("--depths", "LIST", "Depths of a shared prefix, in blocks.")] = "1,2,4,8,16,32",
     depth_tokens: Annotated[str, _list("--depth-tokens", "LIST", "Further depths, in tokens.")] = "",

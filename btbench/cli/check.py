@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from btbench.cli import completion
 from btbench.cli.console import progress_bar
 from btbench.cli.options import (
     BlockTokensOption,
@@ -31,7 +32,13 @@ SEED = 42  # that of a replay, so that both share what is packed
 
 
 def check(
-    trace: Annotated[str, typer.Argument(help="A file or folder, - for stdin, a catalogue name, or hf:owner/repo.")],
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="A file or folder, - for stdin, a catalogue name, or hf:owner/repo.",
+            autocompletion=completion.trace_names,
+        ),
+    ],
     strict: Annotated[bool, typer.Option("--strict", help="Any oddity makes the exit status 2.")] = False,
     trace_format: FormatOfTraceOption = None,
     block_tokens: BlockTokensOption = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from btbench.cli import completion
 from btbench.cli.console import note, stderr
 from btbench.cli.options import DebugOption, Format, FormatOption, QuietOption
 from btbench.cli.rows import Value, print_rows
@@ -16,7 +17,11 @@ from btbench.progress import Progress, silent
 
 def fetch(
     trace: Annotated[
-        str, typer.Argument(help="A catalogue name (`btbench traces`), or hf:owner/repo[@revision][/path].")
+        str,
+        typer.Argument(
+            help="A catalogue name (`btbench traces`), or hf:owner/repo[@revision][/path].",
+            autocompletion=completion.trace_names,
+        ),
     ],
     revision: Annotated[
         str | None, typer.Option("--revision", metavar="REV", help="Branch, tag or commit on the Hub. [default: main]")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from btbench.cli import completion
 from btbench.cli.console import note, progress_bar, say, stdout
 from btbench.cli.options import (
     BlockTokensOption,
@@ -39,20 +40,40 @@ if TYPE_CHECKING:
     from btbench.trace import Trace
 
 
-ScenarioArgument = Annotated[str, typer.Argument(help="A built-in scenario (`btbench list scenarios`) or a TOML file.")]
+ScenarioArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A built-in scenario (`btbench list scenarios`) or a TOML file.", autocompletion=completion.scenario_names
+    ),
+]
 TraceOption = Annotated[
     str | None,
     typer.Option(
-        "--trace", "-t", help="Replay this trace instead: a file, - for stdin, a name of `btbench traces`, hf:…"
+        "--trace",
+        "-t",
+        help="Replay this trace instead: a file, - for stdin, a name of `btbench traces`, hf:…",
+        autocompletion=completion.trace_names,
     ),
 ]
 SetupOption = Annotated[
     list[str] | None,
-    typer.Option("--setup", "-s", metavar="NAME", help="Only this setup: of the scenario or the paper. Repeatable."),
+    typer.Option(
+        "--setup",
+        "-s",
+        metavar="NAME",
+        help="Only this setup: of the scenario or the paper. Repeatable.",
+        autocompletion=completion.setup_names,
+    ),
 ]
 PolicyOption = Annotated[
     list[str] | None,
-    typer.Option("--policy", "-p", metavar="NAME", help="Only this policy: of the scenario or built in. Repeatable."),
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar="NAME",
+        help="Only this policy: of the scenario or built in. Repeatable.",
+        autocompletion=completion.policy_names,
+    ),
 ]
 NoChartsOption = Annotated[bool, typer.Option("--no-charts", help="Write no charts.")]
 

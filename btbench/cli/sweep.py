@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from btbench.cli import completion
 from btbench.cli.console import note, progress_bar, say, stdout
 from btbench.cli.options import (
     DebugOption,
@@ -34,14 +35,25 @@ Variants = list[tuple[tuple[Any, ...], "Scenario"]]
 
 def sweep(
     scenario: Annotated[
-        str, typer.Argument(metavar="SCENARIO", help="A built-in scenario (`btbench list scenarios`) or a TOML file.")
+        str,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A built-in scenario (`btbench list scenarios`) or a TOML file.",
+            autocompletion=completion.scenario_names,
+        ),
     ],
     settings: Annotated[
         list[str], typer.Option("--set", metavar="KEY=V1,V2,…", help="Values of a key of the scenario. Repeatable.")
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", metavar="NAME", help="Metric to show and draw. Repeatable. [mean and p95 TTFT]"),
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="Metric to show and draw. Repeatable. [mean and p95 TTFT]",
+            autocompletion=completion.metric_names,
+        ),
     ] = None,
     part: Annotated[str, typer.Option("--part", metavar="NAME", help="Show this part of the trace.")] = "all",
     setup: SetupOption = None,

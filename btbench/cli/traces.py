@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from btbench.cli import completion
 from btbench.cli.options import DebugOption, Format, FormatOption
 from btbench.cli.rows import Value, print_rows
 
@@ -14,7 +15,9 @@ SHORT = ("name", "rows", "block_tokens", "span", "licence", "here")  # what a te
 
 
 def traces(
-    name: Annotated[str | None, typer.Argument(help="All that is known of this one.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="All that is known of this one.", autocompletion=completion.trace_names)
+    ] = None,
     format: FormatOption = Format.table,
     debug: DebugOption = False,
 ) -> None:
