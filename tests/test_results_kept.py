@@ -6,7 +6,10 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from matplotlib.testing.compare import compare_images
+from typer.testing import CliRunner
 
+from btbench.cli.app import app
 from btbench.engine import replay_grid
 from btbench.results import numbers
 from btbench.results.files import load_result, summary_csv
@@ -32,6 +35,15 @@ def stale(name):
     return f"results/{name} is stale: make it again with `{COMMANDS[name]}`"
 
 
+@pytest.fixture(scope="module")
+def now(tmp_path_factory):
+    """The default scenario's result, made now with the command."""
+    folder = tmp_path_factory.mktemp("kept") / "baseline"
+    ended = CliRunner().invoke(app, ["replay", "--out", str(folder), "--quiet"])
+    assert ended.exit_code == 0, ended.output
+    return folder
+
+
 def replayed(asked):
     """The summary of a scenario, replayed now."""
     trace = open_trace(asked.trace, asked.folder, seed=asked.seed)
@@ -51,17 +63,34 @@ def check(kept, rows, name):
             assert a == b or a == pytest.approx(b, rel=1e-9, abs=1e-9), f"{stale(name)}: {current.key} {metric.name}"
 
 
-@pytest.mark.parametrize(
-    ("name", "scenario", "setups"), [("baseline", "default", ()), ("routers", "routers", ("glm45_h100x4",))]
-)
-def test_the_numbers_are_those_of_the_scenario(name, scenario, setups):
-    kept = load_result(KEPT / name)
-    rows = replayed(load_scenario(scenario, Overrides(setups=setups)))
-    of = [row for row in kept.rows if not setups or row.setup in setups]
-    assert [row.key for row in of] == [row.key for row in rows], stale(name)
-    check(of, rows, name)
-    assert (KEPT / name / "scenario.toml").read_text() == load_scenario(scenario).to_toml(KEPT / name), stale(name)
-    assert kept.provenance.command == COMMANDS[name], stale(name)
+def test_the_baseline_is_that_of_the_default_scenario(now):
+    kept, current = load_result(KEPT / "baseline"), load_result(now)
+    assert [row.key for row in kept.rows] == [row.key for row in current.rows], stale("baseline")
+    check(kept.rows, current.rows, "baseline")
+    assert (KEPT / "baseline" / "scenario.toml").read_text() == (now / "scenario.toml").read_text(), stale("baseline")
+
+
+def test_its_charts_look_as_those_of_now(now):
+    names = [path.name for path in sorted((now / "charts").iterdir())]
+    assert names == [path.name for path in sorted((KEPT / "baseline" / "charts").iterdir())], stale("baseline")
+    for name in names:
+        pictures = [str(folder / "charts" / name) for folder in (KEPT / "baseline", now)]
+        assert compare_images(*pictures, tol=6.0) is None, f"{stale('baseline')}: {name}"
+
+
+def test_the_routers_are_those_of_the_scenario():
+    """On one of its setups; the others would take too long."""
+    kept = [row for row in load_result(KEPT / "routers").rows if row.setup == "glm45_h100x4"]
+    rows = replayed(load_scenario("routers", Overrides(setups=("glm45_h100x4",))))
+    assert [row.key for row in kept] == [row.key for row in rows], stale("routers")
+    check(kept, rows, "routers")
+    scenario = (KEPT / "routers" / "scenario.toml").read_text()
+    assert scenario == load_scenario("routers").to_toml(KEPT / "routers"), stale("routers")
+
+
+@pytest.mark.parametrize("name", ["baseline", "routers"])
+def test_results_were_made_with_their_commands(name):
+    assert load_result(KEPT / name).provenance.command == COMMANDS[name], stale(name)
 
 
 def test_the_sweep_is_that_of_the_scenario():
