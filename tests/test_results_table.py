@@ -294,6 +294,16 @@ def test_many_policies_are_told_in_one_table_the_best_first_and_the_extremes_in_
     assert told == [f"{part}: {policy}" for part in parts for policy in ("btb", "worst")]
 
 
+def test_a_terminal_shows_the_overview_alone_where_the_rest_is_very_long(monkeypatch):
+    result = make_result(labels=("art", "synthetic") * 6, sizes=(20,) * 12, slowness=MANY_SLOWNESS)
+    whole = rendered(result, 80)
+    monkeypatch.setattr("btbench.results.table.LONG", 50)
+    short = rendered(result, 80)
+    assert "Time to first token" in whole and "Time to first token" not in short
+    assert "Against cache_aware, over 3 setups" in short and "Not shown: 81 lines on single setups. table.md" in short
+    assert "Time to first token" in markdown_table(result)
+
+
 def rows_of(result, policy, part):
     return [row for row in result.rows if (row.policy, row.part) == (policy, part)]
 

@@ -16,10 +16,9 @@ from btbench.results.words import MANY, intervals_over
 def result_sheets(result: Result) -> list[Sheet]:
     """The tables of one result: TTFT of each part, cache and copies, and published values where there are any.
 
-    Many policies on several setups are told in one table first, which takes the place of a sentence for each.
+    An overview comes first where the result `is_large`.
     """
-    is_large = len(result.policies) > MANY and len(result.setups) > 1
-    sheets = [overview_sheet(result)] if is_large else []
+    sheets = [overview_sheet(result)] if is_large(result) else []
     sheets += [ttft_sheet(result, part) for part in result.distinct_parts]
     sheets.append(cluster_sheet(result))
     for part in result.parts:
@@ -27,6 +26,11 @@ def result_sheets(result: Result) -> list[Sheet]:
             sheet = published_sheet(result, part, statistic)
             sheets += [sheet] if sheet.groups else []
     return sheets
+
+
+def is_large(result: Result) -> bool:
+    """Whether so many policies are on several setups that one table over these says more than a sentence for each."""
+    return len(result.policies) > MANY and len(result.setups) > 1
 
 
 def _groups(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from btbench.results.files import Result
-from btbench.results.result_sheets import result_sheets
+from btbench.results.result_sheets import is_large, result_sheets
 from btbench.results.sheets import Sheet
 from btbench.results.words import findings, headline
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+LONG = 200  # lines of tables above which a terminal shows the overview alone
 ROOMY = 104  # columns of a terminal from which on the spare columns are shown
 _STYLES = {"": "", "best": "bold", "good": "green", "bad": "red", "dim": "dim"}
 
@@ -25,7 +26,12 @@ def render_table(result: Result, width: int) -> RenderableType:
 
     told = findings(result)
     answer = [Text(), *map(_item, told)] if told else []
-    return Group(Text(headline(result), style="bold"), *answer, *render_sheets(result_sheets(result), width))
+    sheets, rest = result_sheets(result), []
+    lines = sum(len(group) for sheet in sheets[1:] for _, group in sheet.groups)
+    if is_large(result) and lines > LONG:
+        where = f"Not shown: {lines:,} lines on single setups. table.md, report.html, --format json and csv have them."
+        sheets, rest = sheets[:1], [Text(), Text(where, style="dim")]
+    return Group(Text(headline(result), style="bold"), *answer, *render_sheets(sheets, width), *rest)
 
 
 def _item(text: str) -> RenderableType:
