@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from results_samples import make_policy, make_replays, make_runs, make_setup, make_trace
 
-from btbench.results import spread
+from btbench.results import bootstrap, spread, window_draws
 from btbench.results.requests import pool_requests
-from btbench.results.spread import FEWEST, Spread
+from btbench.results.spread import Spread
 from btbench.results.summary import summary_rows
+from btbench.results.window_draws import FEWEST
 
 SETUP = make_setup()
 SIZES = (12, 3, 7, 20, 5, 9, 14)
@@ -35,7 +36,7 @@ def ttft_by_window(trace, runs):
 def plain_interval(trace, runs, seeds, windows):
     """The same draws, request by request."""
     ttft = {key: ttft_by_window(trace, of) for key, of in runs.items()}
-    rng = np.random.default_rng(spread.SEED)
+    rng = np.random.default_rng(bootstrap.SEED)
     fixed = np.tile(np.arange(len(windows)), (1000, 1))
     drawn = rng.integers(0, len(windows), (1000, len(windows))) if len(windows) >= FEWEST else fixed
     of_seed = rng.integers(0, len(seeds), (1000, len(windows)))
@@ -71,12 +72,12 @@ def test_too_few_windows_and_seeds_say_nothing():
 
 def test_neighbours_are_drawn_together_where_there_are_very_many_windows(monkeypatch):
     trace = make_trace((2,) * 60, ("",) * 60)
-    monkeypatch.setattr(spread, "MOST_DRAWN", 20)
-    spread._weights.cache_clear()
+    monkeypatch.setattr(window_draws, "MOST_DRAWN", 20)
+    window_draws.draw_windows.cache_clear()
     _, seen = replayed(trace, (1,))
     grouped = seen.reduction_pct(SETUP.name, "btb", "cache_aware", None)
     monkeypatch.undo()
-    spread._weights.cache_clear()
+    window_draws.draw_windows.cache_clear()
     alone = seen.reduction_pct(SETUP.name, "btb", "cache_aware", None)
     assert grouped != alone
     assert grouped == pytest.approx(alone, abs=15)

@@ -8,8 +8,8 @@ quick without changing what is estimated:
 - percentiles: an order statistic of a resample lies within a few standard deviations of its rank, so only requests
   near that rank are drawn one by one; of the others it matters how many fall below it.
 
-Requests are drawn as if independent. Those of one burst are not, so an interval says what the requests at hand leave
-open, not what another day's trace would show.
+Requests are drawn as if independent. Those of one burst are not, so such an interval is too narrow: it is for traces of
+too few windows to draw these (`btbench.results.window_bootstrap`).
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ class Interval(NamedTuple):
     high: float
 
 
+def interval_of(differences: Floats) -> Interval:
+    """The middle LEVEL of what was drawn."""
+    low, high = np.quantile(differences, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(low), float(high))
+
+
 def mean_interval(a: Floats, b: Floats, paired: bool) -> Interval:
     """Of mean(b) - mean(a). Paired: a[i] and b[i] are the same request."""
     rng = np.random.default_rng(SEED)
     if paired:
-        return _interval(_resampled_means(b - a, rng))
-    return _interval(_resampled_means(b, rng) - _resampled_means(a, rng))
+        return interval_of(_resampled_means(b - a, rng))
+    return interval_of(_resampled_means(b, rng) - _resampled_means(a, rng))
 
 
 def percentile_interval(a: Floats, b: Floats, share: float, paired: bool) -> Interval:
     """Of the difference of element int(share n) of the n sorted values. Paired: a[i] and b[i] are the same request."""
     rng = np.random.default_rng(SEED)
     if paired:
-        return _interval(_paired_percentiles(a, b, share, rng))
-    return _interval(_resampled_percentiles(b, share, rng) - _resampled_percentiles(a, share, rng))
-
-
-def _interval(differences: Floats) -> Interval:
-    low, high = np.quantile(differences, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(low), float(high))
+        return interval_of(_paired_percentiles(a, b, share, rng))
+    return interval_of(_resampled_percentiles(b, share, rng) - _resampled_percentiles(a, share, rng))
 
 
 def _resampled_means(values: Floats, rng: np.random.Generator) -> Floats:

@@ -28,7 +28,8 @@ class Change:
     a: Value
     b: Value
     interval: Interval | None = None  # of b - a; None where there are no requests to draw from, or nothing changed
-    paired: bool | None = None  # whether requests were paired by identity; None without an interval
+    paired: bool | None = None  # whether the same windows or requests were drawn in both; None without an interval
+    windows: tuple[int, int] | None = None  # of A and of B that were drawn whole; None where requests were
 
     @property
     def difference(self) -> float | None:
@@ -114,9 +115,8 @@ def compare_results(
     changes = []
     for row, rival in pairs:
         for metric in chosen:
-            interval = requests.interval(row.key, metric.name) if row[metric.name] != rival[metric.name] else None
-            paired = requests.paired if interval else None
-            changes.append(Change(*row.key, metric, row[metric.name], rival[metric.name], interval, paired))
+            drawn = requests.draw(row.key, metric.name) if row[metric.name] != rival[metric.name] else None
+            changes.append(Change(*row.key, metric, row[metric.name], rival[metric.name], *(drawn or ())))
     notes = [f"Not comparable, compared all the same. {line}" for line in found]
     return Comparison(a, b, tuple(changes), tuple(differences), (*notes, *_notes(a, b), *requests.notes))
 

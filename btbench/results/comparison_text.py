@@ -13,6 +13,7 @@ from btbench.results import numbers
 from btbench.results.compare import Change, Comparison
 from btbench.results.files import Result
 from btbench.results.gates import Check, change
+from btbench.results.interval_notes import LEVEL_WORDS, interval_notes
 from btbench.results.metrics import Metric
 from btbench.results.sheets import Cell, Column, Line, Sheet, Tone, titled
 from btbench.results.table import escape, markdown_sheets, render_sheets
@@ -25,7 +26,7 @@ _COLUMNS = (
     Column("B"),
     Column("difference", spare=True),
     Column("B / A", spare=True),
-    Column("95% interval"),
+    Column(LEVEL_WORDS),
     Column("B against A"),
 )
 
@@ -104,10 +105,7 @@ def _gate_line(check: Check) -> Line:
 
 def _remarks(comparison: Comparison) -> list[str]:
     """What is to be known beside the numbers, a line each."""
-    lines = list(comparison.notes)
-    if drawn := [change for change in comparison.changes if change.interval]:
-        how = "requests paired by identity" if all(change.paired for change in drawn) else "unpaired requests"
-        lines.append(f"95% interval: of the difference, in % of A; 1,000 bootstrap resamples of {how}.")
+    lines = [*comparison.notes, *interval_notes(comparison.changes)]
     lines += ["The scenarios differ in:"] if comparison.differences else []
     return lines + [f"  {line}" for line in comparison.differences]
 
@@ -146,6 +144,7 @@ def _change_row(of: Change) -> dict[str, object]:
         "low": of.interval.low if of.interval else None,
         "high": of.interval.high if of.interval else None,
         "paired": of.paired,
+        "windows": min(of.windows) if of.windows else None,
         "words": of.words,
     }
 

@@ -3,81 +3,120 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from btbench.errors import OutputError
-from btbench.results.bootstrap import Interval, mean_interval, percentile_interval
+from btbench.results import bootstrap, window_bootstrap
+from btbench.results.bootstrap import Interval
 from btbench.results.files import REQUESTS, Result
 from btbench.results.requests import DURATIONS
-from btbench.results.stored import scan_requests
+from btbench.results.stored import collect, scan_requests
 from btbench.results.summary import ALL
+from btbench.results.window_bootstrap import Windowed
+from btbench.results.window_draws import FEWEST
 
 _STATISTIC = re.compile(rf"(mean|p50|p90|p95|p99)_({'|'.join(DURATIONS)})_s")
-_IDENTITY = ("window", "request", "input_tokens", "output_tokens")
+_PLACE = ("window", "request")
+_IDENTITY = (*_PLACE, "input_tokens", "output_tokens")
+
+
+class Drawn(NamedTuple):
+    """An interval, and what it was drawn from."""
+
+    interval: Interval  # of b - a
+    paired: bool  # whether the same windows or requests were drawn in both
+    windows: tuple[int, int] | None  # of A and of B, where whole ones were drawn; None where single requests were
 
 
 class RequestPairs:
     """Reads the requests of one setup and policy at a time."""
 
     def __init__(self, a: Result, b: Result) -> None:
-        self._files = [result.folder / REQUESTS for result in (a, b) if result.folder]
-        stored = [scan_requests(result) for result in (a, b)]  # damaged ones are told even where none are needed
-        self._known = all(frame is not None for frame in stored)
+        self._results = a, b
+        self._stored = [scan_requests(result) for result in (a, b)]  # damaged ones are told even where none are needed
         origins = a.provenance.trace, b.provenance.trace
         digests = [origin.digest if origin else "" for origin in origins]
         self._same_trace = bool(digests[0]) and digests[0] == digests[1]
         self._cell: tuple[str, str] | None = None
         self._frames: list[pl.DataFrame] = []
+        self._same_requests = self._same_windows = False
         self._reasons: dict[str, None] = {}  # in order, each once
-        self.paired = False
 
     @property
     def notes(self) -> list[str]:
         """Why there are no intervals, or why requests are not paired."""
         return list(self._reasons)
 
-    def interval(self, key: tuple[str, str, str], metric: str) -> Interval | None:
+    def draw(self, key: tuple[str, str, str], metric: str) -> Drawn | None:
         """Of the difference of a statistic over requests; None for other metrics and where requests are not stored."""
         statistic = _STATISTIC.fullmatch(metric)
         if statistic is None:
             return None
-        if not self._known:
+        if any(stored is None for stored in self._stored):
             self._reasons["No intervals: requests.parquet is not beside both summaries."] = None
             return None
+        name, duration = statistic.groups()
         setup, policy, part = key
         self._load(setup, policy)
-        chosen = [frame if part == ALL else frame.filter(pl.col("part") == part) for frame in self._frames]
-        if any(frame.is_empty() for frame in chosen):
+        frames = [frame if part == ALL else frame.filter(pl.col("part") == part) for frame in self._frames]
+        if any(frame.is_empty() for frame in frames):
             raise OutputError(f"{REQUESTS} of a result has no requests of {' '.join(key)}", "Make the result again.")
-        name, duration = statistic.groups()
-        a, b = (frame[duration].to_numpy() for frame in chosen)
-        if name == "mean":
-            return mean_interval(a, b, self.paired)
-        return percentile_interval(a, b, int(name[1:]) / 100, self.paired)
+        share = None if name == "mean" else int(name[1:]) / 100
+        names = [frame["window"].unique(maintain_order=True) for frame in frames]
+        if min(map(len, names)) >= FEWEST:
+            return self._draw_windows(frames, names, duration, share)
+        return self._draw_requests(frames, duration, share)
+
+    def _draw_windows(
+        self, frames: Sequence[pl.DataFrame], names: Sequence[pl.Series], duration: str, share: float | None
+    ) -> Drawn:
+        paired = self._same_windows and names[0].sort().equals(names[1].sort())
+        self._tell(paired)
+        windowed = []
+        for stream, frame in enumerate(frames):
+            known = names[0 if paired else stream]
+            window = frame["window"].cast(pl.Enum(known)).to_physical().to_numpy().astype(np.int64)
+            windowed.append(Windowed(frame[duration].to_numpy(), window, len(known), 0 if paired else stream))
+        a, b = windowed
+        if share is None:
+            interval = window_bootstrap.mean_interval(a, b)
+        else:
+            interval = window_bootstrap.percentile_interval(a, b, share)
+        return Drawn(interval, paired, (len(names[0]), len(names[1])))
+
+    def _draw_requests(self, frames: Sequence[pl.DataFrame], duration: str, share: float | None) -> Drawn:
+        paired = self._same_requests
+        self._tell(paired)
+        a, b = (frame[duration].to_numpy() for frame in frames)
+        if share is None:
+            return Drawn(bootstrap.mean_interval(a, b, paired), paired, None)
+        return Drawn(bootstrap.percentile_interval(a, b, share, paired), paired, None)
+
+    def _tell(self, paired: bool) -> None:
+        if not self._same_trace:
+            self._reasons["Unpaired: the traces differ, or are not known to be the same."] = None
+        elif not paired:
+            self._reasons[f"Unpaired: {' '.join(self._cell or ())} served other requests of the trace."] = None
 
     def _load(self, setup: str, policy: str) -> None:
         if self._cell == (setup, policy):
             return
         self._cell = (setup, policy)
-        self._frames = [_read_requests(file, setup, policy) for file in self._files]
+        self._frames = []
+        for result, stored in zip(self._results, self._stored, strict=True):
+            assert stored is not None
+            of_cell = stored.filter(pl.col("setup") == setup, pl.col("policy") == policy)
+            self._frames.append(collect(result, REQUESTS, of_cell.select(*_IDENTITY, "part", **DURATIONS)))
         one, other = (frame.select(_IDENTITY) for frame in self._frames)
-        self.paired = self._same_trace and one.equals(other)
-        if not self._same_trace:
-            self._reasons["Unpaired: the traces differ, or are not known to be the same."] = None
-        elif not self.paired:
-            self._reasons[f"Unpaired: {setup} {policy} served other requests of the trace."] = None
+        self._same_requests = self._same_trace and one.equals(other)
+        self._same_windows = self._same_requests or (self._same_trace and _agree(one, other))
 
 
-def _read_requests(file: Path, setup: str, policy: str) -> pl.DataFrame:
-    """Identity, part and durations of the requests of one setup and policy."""
-    try:
-        return (
-            pl.scan_parquet(file)
-            .filter(pl.col("setup") == setup, pl.col("policy") == policy)
-            .select(*_IDENTITY, "part", **DURATIONS)
-            .collect()
-        )
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise OutputError(f"{file} is damaged: {error}", "Make the result again with `btbench replay`.") from None
+def _agree(one: pl.DataFrame, other: pl.DataFrame) -> bool:
+    """Whether the requests that both hold are the same: each may hold some that the other turned away."""
+    both = one.join(other, on=_PLACE)
+    return all(both[column].equals(both[f"{column}_right"]) for column in _IDENTITY[len(_PLACE) :])

@@ -8,20 +8,15 @@ this kind would show.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from btbench.results.bootstrap import LEVEL, RESAMPLES, SEED, Interval
+from btbench.results.bootstrap import Interval, interval_of
 from btbench.results.requests import Requests
+from btbench.results.window_draws import Floats, draw_windows, group_starts, resampled_means
 from btbench.trace import Trace
-
-FEWEST = 5  # windows, or seeds of a trace of fewer windows, that an interval needs
-MOST_DRAWN = 500  # above so many windows, neighbours are drawn together
-
-Floats = npt.NDArray[np.float64]
 
 
 class _Replayed(NamedTuple):
@@ -50,14 +45,14 @@ class Spread:
         of, base = (self._seen.get((setup, name), []) for name in (policy, baseline))
         if not of or len(of) != len(base):
             return None
-        weights = _weights(len(of), len(of[0].ttft_s[chosen]))
+        weights = draw_windows(len(of[0].ttft_s[chosen]), len(of))
         if weights is None:
             return None
         with np.errstate(invalid="ignore", divide="ignore"):
             means = [_resampled_means(seeds, chosen, weights) for seeds in (of, base)]
             reductions = (1 - means[0] / means[1]) * 100
-        low, high = np.quantile(reductions, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Interval(float(low), float(high)) if np.isfinite(low + high) else None
+        reach = interval_of(reductions)
+        return reach if np.isfinite(reach).all() else None
 
 
 def _resampled_means(seeds: list[_Replayed], chosen: slice | npt.NDArray[np.bool_], weights: Floats) -> Floats:
@@ -65,30 +60,8 @@ def _resampled_means(seeds: list[_Replayed], chosen: slice | npt.NDArray[np.bool
     sums, counts = (
         np.concatenate([_grouped(replayed[k][chosen]) for replayed in seeds]) for k in range(len(_Replayed._fields))
     )
-    # weights @ sums, but summed in one order on every machine
-    return np.asarray((weights * sums).sum(axis=1) / (weights * counts).sum(axis=1))
+    return resampled_means(weights, sums, counts)
 
 
 def _grouped(values: Floats) -> Floats:
-    if len(values) <= MOST_DRAWN:
-        return values
-    return np.asarray(np.add.reduceat(values, np.linspace(0, len(values), MOST_DRAWN, endpoint=False).astype(np.int64)))
-
-
-@lru_cache(maxsize=4)
-def _weights(seeds: int, windows: int) -> Floats | None:
-    """(RESAMPLES, seeds * windows) how often a resample holds each window as replayed with each seed.
-
-    Fewer windows than FEWEST are all taken, and the seed alone is drawn; None where there are as few seeds.
-    """
-    windows = min(windows, MOST_DRAWN)
-    if max(windows, seeds) < FEWEST:
-        return None
-    rng = np.random.default_rng(SEED)
-    every = np.broadcast_to(np.arange(windows), (RESAMPLES, windows))
-    window = rng.integers(0, windows, (RESAMPLES, windows)) if windows >= FEWEST else every
-    seed = rng.integers(0, seeds, (RESAMPLES, windows))
-    resample = np.arange(RESAMPLES)[:, None]
-    drawn = (resample * seeds + seed) * windows + window
-    counts = np.bincount(drawn.ravel(), minlength=RESAMPLES * seeds * windows)
-    return counts.reshape(RESAMPLES, seeds * windows).astype(float)
+    return np.asarray(np.add.reduceat(values, group_starts(len(values))))

@@ -24,7 +24,7 @@ def scan_requests(result: Result) -> pl.LazyFrame | None:
     if frame is None:
         return None
     file = _beside(result, REQUESTS)
-    counts = _collect(file, frame.group_by("setup", "policy").len())
+    counts = collect(result, REQUESTS, frame.group_by("setup", "policy").len())
     found = {(setup, policy): count for setup, policy, count in counts.iter_rows()}
     for row in result.rows:
         if row.part == ALL:
@@ -52,6 +52,14 @@ def scenario_text(folder: Path) -> str | None:
         raise OutputError(f"{file} is damaged: not UTF-8 text", _AGAIN) from None
 
 
+def collect(result: Result, name: str, frame: pl.LazyFrame) -> pl.DataFrame:
+    """What a scan of the file `name` of a result finds. Raises OutputError where the file is damaged."""
+    try:
+        return frame.collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _damaged(_beside(result, name), error) from None
+
+
 def _beside(result: Result, name: str) -> Path:
     return (result.folder or Path()) / name
 
@@ -70,17 +78,10 @@ def _scan(result: Result, name: str, schema: pl.Schema) -> pl.LazyFrame | None:
             raise OutputError(f"{file} has no column {column!r}", _AGAIN)
         if found[column] != kind:
             raise OutputError(f"{file}: column {column!r} is {found[column]}, not {kind}", _AGAIN)
-    nulls = _collect(file, frame.select(pl.col(schema.names()).null_count())).row(0, named=True)
+    nulls = collect(result, name, frame.select(pl.col(schema.names()).null_count())).row(0, named=True)
     if empty := [column for column, count in nulls.items() if count]:
         raise OutputError(f"{file}: column {empty[0]!r} lacks {nulls[empty[0]]:,} values", _AGAIN)
     return frame
-
-
-def _collect(file: Path, frame: pl.LazyFrame) -> pl.DataFrame:
-    try:
-        return frame.collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise _damaged(file, error) from None
 
 
 def _damaged(file: Path, error: Exception) -> OutputError:
