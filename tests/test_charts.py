@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from typer.testing import CliRunner
 
-from btbench.charts import animation, draw, findings, style
+from btbench.charts import animation, draw, findings, palette, saving
 from btbench.charts.distribution import ttft_quantiles
 from btbench.charts.draw import draw_result, open_view
 from btbench.charts.scales import log_ticks, tick_duration, tick_size
@@ -27,7 +27,6 @@ from btbench.charts.timeline import timeline_chart
 from btbench.charts.view import View
 from btbench.cli.app import app
 from btbench.errors import OutputError, UsageError
-from btbench.policies.registry import NAMES
 from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.provenance import Provenance, Published
@@ -60,7 +59,7 @@ def drawn_texts(figure: Figure) -> list[tuple[str, np.ndarray]]:
     """Each text that is drawn, and its corners in pixels: left, bottom, right, top."""
     seen: list[Text] = []
     draw_text = Text.draw
-    with pytest.MonkeyPatch.context() as patch, style.themed():
+    with pytest.MonkeyPatch.context() as patch, palette.themed():
         patch.setattr(Text, "draw", lambda text, renderer: (seen.append(text), draw_text(text, renderer))[1])
         figure.canvas.draw()
     told = {id(text): text for text in seen if text.get_visible() and text.get_text().strip()}
@@ -76,7 +75,7 @@ def made_up(reductions: dict[str, list[float]], **values: float) -> View:
             for k, p in enumerate(percents)
         ]
     used = {row.setup for row in rows if row.policy != "base"}
-    return View(Result(tuple(r for r in rows if r.setup in used), Provenance(baseline="base")), style.LIGHT)
+    return View(Result(tuple(r for r in rows if r.setup in used), Provenance(baseline="base")), palette.LIGHT)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def digests(folder: Path) -> dict[str, str]:
 def test_the_same_input_gives_the_same_bytes(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draw, "CHARTS", draw.CHARTS[:1])
     monkeypatch.setitem(matplotlib.rcParams, "axes.facecolor", "red")  # as a user's matplotlibrc might say
-    draw_result(sample, style.FORMATS, out=tmp_path / "here")
+    draw_result(sample, saving.FORMATS, out=tmp_path / "here")
     code = "import sys; from pathlib import Path; from btbench.charts import draw; draw.CHARTS = draw.CHARTS[:1]\n"
     code += "draw.draw_result(Path(sys.argv[1]), ('png', 'svg', 'pdf'), out=Path(sys.argv[2]))\n"
     code += "assert 'matplotlib.pyplot' not in sys.modules"
@@ -164,7 +163,7 @@ def test_the_same_input_gives_the_same_bytes(sample: Path, tmp_path: Path, monke
     here = digests(tmp_path / "here")
     assert here == digests(tmp_path / "there")
     names = ("reduction", "timeline", "reduction-art", "reduction-synthetic")
-    assert sorted(here) == sorted(f"{name}.{kind}" for name in names for kind in style.FORMATS)
+    assert sorted(here) == sorted(f"{name}.{kind}" for name in names for kind in saving.FORMATS)
 
 
 def test_drawing_leaves_matplotlib_as_it_was(sample: Path, tmp_path: Path) -> None:
@@ -237,7 +236,7 @@ def test_a_policy_that_is_far_worse_is_cut_at_the_edge_and_its_number_told() -> 
             ("base", None, None, None), ("bad", -4123.0, -5000.0, -80.0), ("good", 20.0, 15.0, 30.0)
         )
     ]  # fmt: skip
-    with style.themed() as page:
+    with palette.themed() as page:
         figure = draw.reduction_chart(View(Result(tuple(rows), Provenance(baseline="base")), page))
     bars = [bar.get_width() for bar in figure.axes[0].patches if bar.get_height() < 1]
     assert -100.0 in bars and 20.0 in bars
@@ -276,32 +275,6 @@ def test_gpu_seconds_of_prefill_add_up_to_those_of_all_tokens(sample: Path) -> N
     token_s = 2 * 70.6e9 / (4 * 989e12 * 0.5)
     assert spent[2] == pytest.approx(4 * small["prefill_s"].sum(), rel=5e-3)
     assert avoided[2] == pytest.approx(4 * (small["hit_tokens"].sum() * token_s - small["reuse_s"].sum()), rel=5e-3)
-
-
-def contrast(a: str, b: str) -> float:
-    """WCAG 2.1 contrast ratio of two colours."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
-
-    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize("theme", style.THEMES.values(), ids=lambda theme: theme.name)
-def test_policies_differ_in_colour_and_without_it(theme: style.Theme) -> None:
-    marks = style.policy_marks(NAMES, theme)
-    for these in (marks, style.policy_marks(["cache_aware", "mine", "btb", "yours"], theme)):
-        for look in zip(*these.values(), strict=True):
-            assert len(set(look)) == len(these)  # colour, marker, hatch, dash
-    assert min(contrast(mark.colour, theme.page) for mark in marks.values()) > 1.9
-    assert contrast(theme.ink, theme.page) > 7 and contrast(theme.soft, theme.page) > 4.5
-
-
-def test_a_policys_colour_does_not_depend_on_the_others() -> None:
-    assert style.policy_marks(["btb", "mine"])["btb"] == style.policy_marks(["random", "btb"])["btb"]
 
 
 @pytest.mark.parametrize(

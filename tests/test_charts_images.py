@@ -10,7 +10,7 @@ import pytest
 from chart_samples import write_sample
 from matplotlib.testing.compare import compare_images
 
-from btbench.charts import costs, draw, style
+from btbench.charts import costs, draw, layout
 from btbench.charts.window import WHOLE, Choice
 from btbench.cluster.costs import KvCosts
 from btbench.cluster.gpus import GPUS
@@ -33,7 +33,7 @@ PUBLISHED = [
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_sample(tmp_path_factory.mktemp("images") / "sample", published=PUBLISHED)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "DPI", DPI)
+        patch.setattr(layout, "DPI", DPI)
         draw.draw_result(folder, theme="light")
         draw.draw_result(folder, theme="dark")
         h100s = KvCosts(MODELS["llama-3.3-70b"], Replica("4 × h100", GPUS["h100"], 4))
@@ -50,7 +50,7 @@ def test_a_chart_looks_as_it_did(drawn: Path, name: str) -> None:
 
 
 def test_the_comparison_sees_another_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "DPI", DPI)
+    monkeypatch.setattr(layout, "DPI", DPI)
     folder = write_sample(tmp_path / "sample", policies=("btb", "cache_aware", "least_load"), published=PUBLISHED)
     draw.draw_result(folder)
     for name in CHARTS:

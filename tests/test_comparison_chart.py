@@ -7,7 +7,7 @@ from results_samples import make_policy, make_runs, make_setup, make_trace
 from typer.testing import CliRunner
 
 from btbench.charts.comparison import _Pair, comparison_chart, draw_comparisons
-from btbench.charts.style import themed
+from btbench.charts.palette import themed
 from btbench.cli.app import app
 from btbench.results.bootstrap import Interval
 from btbench.results.compare import Change, compare_results

@@ -3,8 +3,8 @@
 import pytest
 
 from btbench.charts.gap import gap_chart
+from btbench.charts.palette import themed
 from btbench.charts.reduction import ends_of
-from btbench.charts.style import themed
 from btbench.charts.view import View
 from btbench.results.files import Result
 from btbench.results.provenance import Provenance

@@ -7,7 +7,8 @@ import pytest
 
 from btbench.charts.field import Field
 from btbench.charts.heat_maps import heat_maps
-from btbench.charts.style import WIDTH_IN, themed
+from btbench.charts.layout import WIDTH_IN
+from btbench.charts.palette import themed
 from btbench.charts.sweep import draw_sweep
 from btbench.charts.sweep_lines import axis_places, line_charts
 from btbench.results.metrics import find_metric

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from btbench.charts.gif import Palette, Pixels, write_gif
+from btbench.charts.layout import fixed_figure, plain_axes, shorten, text_width_in
 from btbench.charts.over_time import in_flight, mean_so_far, per_replica
-from btbench.charts.style import fixed_figure, plain_axes, shorten, text_width_in, tint
+from btbench.charts.palette import tint
 from btbench.charts.timeline import ARRIVAL_BINS, NAMED, worst_title
 from btbench.charts.view import View
 from btbench.charts.window import Array, Choice, WindowView, need_window

@@ -11,9 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from btbench.charts.draw import stem_of
+from btbench.charts.layout import shorten, text_width_in
 from btbench.charts.lines import Key, Lines, fit, line_chart
+from btbench.charts.palette import themed
+from btbench.charts.saving import save_figure
 from btbench.charts.scales import around, log_axis, tick_duration, tick_size
-from btbench.charts.style import save_figure, shorten, text_width_in, themed
 from btbench.charts.view import View
 from btbench.results import numbers
 from btbench.results.compare import Change, Comparison
@@ -107,8 +109,9 @@ def _draw_values(view: View, panel: Axes, lines: Lines, metric: Metric, of: dict
         for value, fill in ((change.a, view.theme.page), (change.b, mark.colour)):
             if value is not None:
                 panel.plot(
-                    [value], [y], mark.marker, color=mark.colour, markerfacecolor=fill, markersize=7.5, clip_on=False
-                )
+                    [value], [y], marker=mark.marker, color=mark.colour, markerfacecolor=fill, markersize=7.5,
+                    clip_on=False,
+                )  # fmt: skip
         if ends:
             panel.annotate(
                 texts[key], (max(ends), y), (7, 0), textcoords="offset points", va="center_baseline", size=lines.size
@@ -131,7 +134,9 @@ def _draw_changes(view: View, panel: Axes, lines: Lines, of: dict[Key, Change]) 
             if change.interval:
                 panel.plot([first, last], [y, y], "|-", color=mark.colour, markersize=11, linewidth=1.2)
             fill = view.theme.page if change.is_noise else mark.colour
-            panel.plot([at], [y], mark.marker, color=mark.colour, markerfacecolor=fill, markersize=5, clip_on=False)
+            panel.plot(
+                [at], [y], marker=mark.marker, color=mark.colour, markerfacecolor=fill, markersize=5, clip_on=False
+            )
             at = last
         panel.annotate(
             words[key], (max(at, 0.0), y), (9, 0), textcoords="offset points", va="center_baseline", size=lines.size

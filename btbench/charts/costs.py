@@ -8,22 +8,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from btbench.charts.layout import fixed_figure, plain_axes, text_width_in
+from btbench.charts.palette import BLUE, GREEN, ORANGE, PURPLE, RED, Theme, on_page, themed
+from btbench.charts.saving import check_formats, save_figure
 from btbench.charts.scales import log_axis, tick_count, tick_duration
-from btbench.charts.style import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    RED,
-    Theme,
-    check_formats,
-    fixed_figure,
-    on_page,
-    plain_axes,
-    save_figure,
-    text_width_in,
-    themed,
-)
 from btbench.cluster.costs import TIERS, KvCosts
 from btbench.results import numbers
 

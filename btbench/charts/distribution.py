@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from btbench.charts.findings import lowest_title
+from btbench.charts.layout import fixed_figure, plain_axes, shorten
 from btbench.charts.scales import around, log_axis, tick_duration
-from btbench.charts.style import fixed_figure, plain_axes, shorten
 from btbench.charts.view import View
 
 COLUMNS = 3
@@ -79,8 +79,8 @@ def _draw_panel(view: View, panel: Axes, setup: str, requests: pl.LazyFrame, nin
         mark, seen = view.marks[policy], np.maximum(curve, low)
         panel.plot(seen[:POINTS], nines, color=mark.colour, linestyle=mark.line_style)
         panel.plot(
-            seen[POINTS:], [-log10(1 - level) for level in MARKED], mark.marker, color=mark.colour, markersize=6,
-            markeredgecolor=view.theme.page, markeredgewidth=0.6, clip_on=False,
+            seen[POINTS:], [-log10(1 - level) for level in MARKED], marker=mark.marker, color=mark.colour, markersize=6,
+            linestyle="none",             markeredgecolor=view.theme.page, markeredgewidth=0.6, clip_on=False,
         )  # fmt: skip
     plain_axes(panel, "both")
     log_axis(panel, "x", low, high, tick_duration, ticks=4)

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 
 from btbench.charts.distribution import distribution_chart
 from btbench.charts.gap import gap_chart
+from btbench.charts.palette import themed
 from btbench.charts.reduction import reduction_chart
+from btbench.charts.saving import check_formats, file_name, save_figure
 from btbench.charts.stacks import hits_chart, split_chart
-from btbench.charts.style import check_formats, file_name, save_figure, themed
 from btbench.charts.timeline import timeline_chart
 from btbench.charts.ttft import ttft_chart
 from btbench.charts.view import View

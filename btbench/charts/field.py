@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from btbench.charts.palette import Theme
 from btbench.charts.scales import tick_duration, tick_size
-from btbench.charts.style import Theme
 from btbench.results import numbers
 from btbench.results.metrics import Metric
 from btbench.results.sweep import Sweep

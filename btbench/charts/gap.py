@@ -7,9 +7,9 @@ from statistics import median
 from matplotlib.figure import Figure
 
 from btbench.charts.findings import percents
+from btbench.charts.layout import shorten
 from btbench.charts.lines import Key, line_chart
 from btbench.charts.reduction import draw_percents, ends_of
-from btbench.charts.style import shorten
 from btbench.charts.view import View
 
 

@@ -14,7 +14,7 @@ from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from btbench.charts.field import Field
-from btbench.charts.style import WIDTH_IN, fixed_figure, shorten, text_width_in
+from btbench.charts.layout import WIDTH_IN, fixed_figure, shorten, text_width_in
 from btbench.results.sweep import said
 
 COLUMNS = 3

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from btbench.charts.style import fixed_figure, plain_axes, shorten, text_width_in
+from btbench.charts.layout import fixed_figure, plain_axes, shorten, text_width_in
 from btbench.charts.view import View
 
 Key = tuple[str, str]  # setup, policy

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from btbench.charts.findings import reduction_title
+from btbench.charts.layout import shorten, text_width_in
 from btbench.charts.lines import Key, Lines, fit, line_chart
-from btbench.charts.style import shorten, text_width_in
 from btbench.charts.view import View
 from btbench.results import numbers
 from btbench.results.summary import reduction_pct

@@ -10,8 +10,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from btbench.charts.findings import best_policy, names, percents, tenths
+from btbench.charts.layout import text_width_in
 from btbench.charts.lines import Key, Lines, fit, line_chart
-from btbench.charts.style import text_width_in, tint
+from btbench.charts.palette import tint
 from btbench.charts.view import View
 from btbench.results import numbers
 

@@ -12,16 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from btbench.charts.field import MANY_TIMES, Field
+from btbench.charts.layout import WIDTH_IN, fixed_figure, plain_axes, shorten, text_width_in
+from btbench.charts.marks import Mark, policy_marks
 from btbench.charts.scales import around, log_axis
-from btbench.charts.style import (
-    WIDTH_IN,
-    Mark,
-    fixed_figure,
-    plain_axes,
-    policy_marks,
-    shorten,
-    text_width_in,
-)
 from btbench.results.sweep import said
 
 COLUMNS, LEGEND_COLUMNS = 3, 6

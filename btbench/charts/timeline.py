@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from btbench.charts.findings import best_policy
+from btbench.charts.layout import fixed_figure, shorten, text_width_in
 from btbench.charts.over_time import burst_starts, per_replica
 from btbench.charts.scales import tick_count
-from btbench.charts.style import fixed_figure, shorten, text_width_in
 from btbench.charts.view import View
 from btbench.charts.window import WHOLE, Array, Choice, Copied, WindowView, read_window
 from btbench.results import numbers

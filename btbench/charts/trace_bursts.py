@@ -1,6 +1,6 @@
 """Charts of an analysed trace that show bursts: the published pair, a heat map of fan-out, a timeline.
 
-Draw inside `style.themed`. The titles are the findings.
+Draw inside `palette.themed`. The titles are the findings.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from btbench.analysis.audit import TraceAnalysis
 from btbench.analysis.headline import DEEP_BLOCKS, DEEP_WINDOW_S, PRESENT
-from btbench.charts.style import (
-    BLUE,
-    GREEN,
-    LIGHT,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    WIDTH_IN,
-    Theme,
-    new_figure,
-    on_page,
-    plain_axes,
-    shorten,
-)
+from btbench.charts.layout import WIDTH_IN, new_figure, plain_axes, shorten
+from btbench.charts.palette import BLUE, GREEN, LIGHT, ORANGE, PURPLE, RED, SKY, Theme, on_page
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, "#8C6D31", "#7F7F7F")  # traces, in the order they were named
 MARKERS = "osD^vPX"

@@ -1,6 +1,6 @@
 """Charts of an analysed trace that show its load: reuse by cache size, arrival rate, lengths.
 
-Draw inside `style.themed`. The titles are the findings.
+Draw inside `palette.themed`. The titles are the findings.
 """
 
 import numpy as np
@@ -9,19 +9,8 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 
 from btbench.analysis.audit import TraceAnalysis
 from btbench.analysis.reuse import Lru
-from btbench.charts.style import (
-    BLUE,
-    GREEN,
-    LIGHT,
-    ORANGE,
-    RED,
-    WIDTH_IN,
-    Theme,
-    new_figure,
-    on_page,
-    plain_axes,
-    shorten,
-)
+from btbench.charts.layout import WIDTH_IN, new_figure, plain_axes, shorten
+from btbench.charts.palette import BLUE, GREEN, LIGHT, ORANGE, RED, Theme, on_page
 from btbench.charts.trace_bursts import PLAIN, plain_log
 
 

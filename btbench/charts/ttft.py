@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from btbench.charts.findings import lowest_title
+from btbench.charts.layout import text_width_in
 from btbench.charts.lines import Key, Lines, fit, line_chart
 from btbench.charts.scales import around, log_axis, tick_duration
-from btbench.charts.style import text_width_in
 from btbench.charts.view import View
 from btbench.results import numbers
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from btbench.charts.style import Mark, Theme, policy_marks
+from btbench.charts.marks import Mark, policy_marks
+from btbench.charts.palette import Theme
 from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.stored import scan_copies, scan_requests, scenario_text

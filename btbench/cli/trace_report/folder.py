@@ -58,7 +58,8 @@ def write_folder(folder: Path, analyses: Sequence[TraceAnalysis], with_charts: b
 def draw_charts(folder: Path, analyses: Sequence[TraceAnalysis], progress: Progress) -> list[list[str]]:
     """File names: the charts of all traces together, then those of each trace."""
     from btbench.charts import trace_bursts, trace_load
-    from btbench.charts.style import save_figure, themed
+    from btbench.charts.palette import themed
+    from btbench.charts.saving import save_figure
 
     folder.mkdir()
     kinds = (
