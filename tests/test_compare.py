@@ -28,11 +28,12 @@ SETUP = make_setup()
 SCENARIO = 'name = "{name}"\n[policy.btb]\ncopies = {copies}\n[[setup]]\nname = "70b_h100x4"\nreplicas = 3\n'
 
 
-def write(folder, slowness, trace=TRACE, setup=SETUP, run_seed=0, seed=42, copies=4):
+def write(folder, slowness, trace=TRACE, setups=(SETUP,), run_seed=0, seed=42, copies=4):
     """A result whose policies wait as long as `slowness` says."""
     with write_result(folder, trace, "cache_aware") as writer:
-        for policy, factor in slowness.items():
-            writer.add(setup, make_policy(policy), make_runs(trace, setup, factor, run_seed))
+        for setup in setups:
+            for policy, factor in slowness.items():
+                writer.add(setup, make_policy(policy), make_runs(trace, setup, factor, run_seed))
         toml = SCENARIO.format(name=folder.name, copies=copies)
         writer.finish(scenario=folder.name, scenario_toml=toml, seed=seed, command="")
     return folder
@@ -46,7 +47,8 @@ def results(tmp_path_factory):
     write(root / "other_draws", {"cache_aware": 1.0, "btb": 0.5}, run_seed=1)
     write(root / "other_trace", {"btb": 0.5}, trace=replace(TRACE, digest="xxh3_128:ff", source="b.jsonl"))
     write(root / "other_seed", {"btb": 0.5}, seed=7)
-    write(root / "other_model", {"btb": 0.5}, setup=make_setup(model="qwen3-8b"))
+    write(root / "other_model", {"btb": 0.5}, setups=[make_setup(model="qwen3-8b")])
+    write(root / "two_setups", {"cache_aware": 1.0, "btb": 0.5}, setups=[SETUP, make_setup("70b_h100x8")])
     write(root / "other_windows", {"btb": 0.5}, trace=make_trace((400, 250, 500)))
     return root
 
@@ -253,6 +255,15 @@ def test_failed_gates_are_named_with_both_values(results):
 def test_a_gate_that_cannot_be_checked_is_an_error(results, text, setups, parts):
     with pytest.raises(UsageError, match="cannot be checked"):
         check_gates([parse_gate(text)], load_result(results / "old"), load_result(results / "new"), setups, parts)
+
+
+@pytest.mark.parametrize(("a", "b"), [("two_setups", "old"), ("old", "two_setups")])
+def test_a_setup_that_one_result_lacks_is_no_gate_passed(results, a, b):
+    ended = run(results / a, results / b, "--fail-on", "btb.mean_ttft_s > +5%")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "old has no setup '70b_h100x8'" in ended.stderr.replace("\n", " ")
+    narrowed = run(results / a, results / b, "--fail-on", "btb.mean_ttft_s > +5%", "--setup", "70b_h100x4")
+    assert narrowed.exit_code == 0
 
 
 def run(*arguments, **environment):

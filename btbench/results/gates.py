@@ -99,14 +99,14 @@ def parse_gate(text: str) -> Gate:
 def check_gates(
     gates: Sequence[Gate], a: Result, b: Result, setups: Sequence[str], parts: Sequence[str]
 ) -> list[Check]:
-    """Every gate on every setup of `b` (or those named) and on `all` (or the parts named).
+    """Every gate on every setup of either result (or those named) and on `all` (or the parts named).
 
-    Raises UsageError where a gate names something that a result does not hold.
+    Raises UsageError where a result does not hold what a gate looks at.
     """
     return [
         _check(gate, a, b, setup, part)
         for gate in gates
-        for setup in (setups or b.setups)
+        for setup in (setups or dict.fromkeys([*a.setups, *b.setups]))
         for part in (parts or (ALL,))
     ]
 
@@ -128,9 +128,10 @@ def _value(gate: Gate, result: Result, setup: str, part: str) -> float:
         ("part", part, result.parts),
     ):
         if name not in known:
+            elsewhere = " Hold it against some setups alone with --setup." if noun == "setup" else ""
             raise UsageError(
                 f"--fail-on {gate.text!r} cannot be checked: {_where(result)} has no {noun} {name!r}",
-                nearest(name, known),
+                f"{nearest(name, known)}{elsewhere}",
             )
     row: Row | None = result.row(setup, gate.policy, part)
     value = row[gate.metric.name] if row else None
