@@ -1,8 +1,10 @@
 """Two results side by side: values, words, intervals, what is refused, and the gates."""
 
 import csv
+import errno
 import io
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 from results_samples import make_policy, make_runs, make_setup, make_trace
 from typer.testing import CliRunner
 
@@ -304,6 +307,82 @@ def test_a_failed_gate_ends_with_1_after_everything_is_written(results, tmp_path
     (suite,) = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [case.find("failure") is not None for case in suite] == [True, False]
+
+
+def test_a_full_disk_leaves_the_older_files_as_they_were(results, tmp_path, monkeypatch):
+    summary, junit = tmp_path / "summary.md", tmp_path / "gates.xml"
+    summary.write_text("before\n")
+    junit.write_text("older")
+    command = [results / "old", results / "new", "--fail-on", "btb.mean_ttft_s > +5%"]
+
+    def fill_the_disk(path, text, **options):
+        with path.open("w") as stream:
+            stream.write(text[:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fill_the_disk)
+    ended = run(*command, "--junit", junit)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert f"cannot write {junit}: No space left" in ended.stderr.replace("\n", " ")
+    assert junit.read_text() == "older"
+    monkeypatch.undo()
+    ordinary = Path.open
+
+    def fill_it_again(path, mode="r", **options):
+        stream = ordinary(path, mode, **options)
+        if mode == "a":
+            stream.write("half")
+            stream.close()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return stream
+
+    monkeypatch.setattr(Path, "open", fill_it_again)
+    ended = run(*command, "--github-summary", GITHUB_STEP_SUMMARY=str(summary))
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert summary.read_text() == "before\n"
+
+
+def test_junit_may_go_to_a_pipe(results, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    ended = run(results / "old", results / "new", "--fail-on", "btb.p95_ttft_s > 99", "--junit", tmp_path / "pipe")
+    assert ended.exit_code == 0
+    assert os.read(reader, 1 << 16).endswith(b"</testsuites>\n")
+    os.close(reader)
+
+
+def test_charts_that_are_there_are_replaced_with_force_alone(results, tmp_path):
+    command = [results / "old", results / "new", "-m", "hit_rate", "--part", "all", "--out", tmp_path]
+    (tmp_path / "hit_rate.png").write_text("mine")
+    ended = run(*command)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "hit_rate.png exists already" in ended.stderr.replace("\n", "")
+    assert (tmp_path / "hit_rate.png").read_text() == "mine"
+    assert run(*command, "--force").exit_code == 0
+    assert (tmp_path / "hit_rate.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_full_disk_leaves_no_part_of_the_charts(results, tmp_path, monkeypatch):
+    save = Figure.savefig
+
+    def save_all_but_one(figure, path, **options):
+        if path.name == "p95_ttft_s-art.png":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(figure, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", save_all_but_one)
+    ended = run(results / "old", results / "new", "--out", tmp_path / "new")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"Error: cannot write {tmp_path}/new") and "No space left" in ended.stderr
+    assert ".btbench-" not in ended.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_gates_left_out_of_csv_are_told_on_stderr(results):
+    command = (results / "old", results / "new", "--format", "csv")
+    gate = ("--fail-on", "btb.p95_ttft_s > 99")
+    assert "CSV holds no gates" in run(*command, *gate).stderr
+    assert run(*command).stderr == run(*command, *gate, "--quiet").stderr == ""
 
 
 def test_json_and_csv_hold_every_change(results):

@@ -46,14 +46,14 @@ def test_out_holds_a_chart_for_each_metric_and_part(results, tmp_path):
     command = ["compare", str(results / "old"), str(results / "new"), "--out", str(tmp_path / "c"), "-m", "mean_ttft_s"]
     ended = CliRunner().invoke(app, [*command, "-m", "hit_rate"])
     assert ended.exit_code == 0 and ended.stderr.startswith("Note: charts: ")
-    assert CliRunner().invoke(app, [*command, "-q"]).stderr == ""
+    assert CliRunner().invoke(app, [*command, "-q", "--force"]).stderr == ""
     names = [f"{metric}{part}.png" for metric in ("hit_rate", "mean_ttft_s") for part in ("", "-art", "-synthetic")]
     files = sorted(path.name for path in (tmp_path / "c").iterdir())
     assert files == sorted(names)
     pictures = {path.name: path.read_bytes() for path in (tmp_path / "c").iterdir()}
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
     assert len(set(pictures.values())) == len(pictures)
-    assert CliRunner().invoke(app, [*command, "-m", "hit_rate"]).stdout == ended.stdout
+    assert CliRunner().invoke(app, [*command, "-m", "hit_rate", "--force"]).stdout == ended.stdout
     assert {path.name: path.read_bytes() for path in (tmp_path / "c").iterdir()} == pictures
 
 

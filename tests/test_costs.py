@@ -1,15 +1,18 @@
 """What KV costs to compute and to move: the published values, the laws they follow, the command, and its charts."""
 
 import csv
+import errno
 import io
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from btbench.charts.costs import _spread
@@ -167,6 +170,8 @@ def test_models_and_gpus_of_a_scenario_can_be_named(run, tmp_path: Path) -> None
         (("--tokens", "500,x"), "whole numbers"),
         (("--tokens", "0"), "whole numbers"),
         (("--mfu", "1.5"), "at most 1"),
+        (("--mfu", "1e-300"), "at least 1e-06"),
+        (("--charts", "svg"), "--out"),
         (("--mfu", "nan"), "at most 1"),
         (("--gpus", "0"), "--gpus"),
         (("--scenario", "nowhere.toml"), "nowhere.toml"),
@@ -188,6 +193,47 @@ def test_charts_are_written_on_request(run, tmp_path: Path) -> None:
     run("--out", str(tmp_path / "new"), "--charts", "svg", "--theme", "dark")
     drawn = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert drawn == [f"{stem}-dark.{kind}" for stem in ("costs", "costs_bars") for kind in ("png", "svg")]
+
+
+def test_a_wrong_format_of_charts_is_told_before_the_table(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["costs", "--out", str(tmp_path / "new"), "--charts", "gif"])
+    assert (ended.exit_code, ended.stdout) == (2, "") and "'gif'" in ended.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_that_are_there_are_replaced_with_force_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "costs.png"
+    mine.write_text("mine")
+    (tmp_path / "notes.txt").write_text("mine")
+    ended = CliRunner().invoke(app, ["costs", "--out", str(tmp_path)])
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "costs.png exists already" in ended.stderr.replace("\n", "") and "--force" in ended.stderr
+    assert mine.read_text() == "mine" and not (tmp_path / "costs_bars.png").exists()
+    assert CliRunner().invoke(app, ["costs", "--out", str(tmp_path), "--force"]).exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["costs.png", "costs_bars.png", "notes.txt"]
+    assert mine.read_bytes().startswith(b"\x89PNG") and (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_full_disk_leaves_no_charts_and_names_the_folder_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = Figure.savefig
+
+    def save_the_first(figure: Figure, path: Path, **options: Any) -> None:
+        if path.name == "costs_bars.png":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(figure, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", save_the_first)
+    ended = CliRunner().invoke(app, ["costs", "--out", str(tmp_path / "new")])
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"Error: cannot write {tmp_path}/new") and "No space left" in ended.stderr
+    assert ".btbench-" not in ended.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_one_token_is_one(run) -> None:
+    assert re.search(r"^ +1 token ", run("--tokens", "1"), re.MULTILINE)
 
 
 def test_names_at_the_end_of_lines_keep_apart() -> None:

@@ -1,17 +1,23 @@
 """`btbench compare`: results side by side, and the gate for CI."""
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from btbench.cli import completion
+from btbench.cli.chart_folder import draw_into
 from btbench.cli.console import note, stdout
 from btbench.cli.options import DebugOption, Format, FormatOption, QuietOption
 
 if TYPE_CHECKING:
     from btbench.results.compare import Comparison
     from btbench.results.gates import Check
+
+Compared: TypeAlias = "list[tuple[Comparison, list[Check]]]"  # the first result with each other one
 
 
 def compare(
@@ -25,7 +31,13 @@ def compare(
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", metavar="NAME", help="Metric to compare. Repeatable. [mean_ttft_s, p95_ttft_s]"),
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="Metric to compare. Repeatable. [mean_ttft_s, p95_ttft_s]",
+            autocompletion=completion.metric_names,
+        ),
     ] = None,
     setup: Annotated[
         list[str] | None,
@@ -46,7 +58,7 @@ def compare(
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Also draw the comparison into this folder.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Compare although trace, seed or model differ; replaces nothing.")
+        bool, typer.Option("--force", help="Compare although trace, seed or model differ; replace charts.")
     ] = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -65,44 +77,71 @@ def compare(
       btbench compare old new --metric hit_rate --format markdown
       btbench compare old new --out charts
     """
-    from btbench.errors import UsageError
-    from btbench.results.compare import DEFAULT_METRICS, compare_results
-    from btbench.results.files import load_result
-    from btbench.results.gates import check_gates, parse_gate, raise_failed
+    from btbench.results.gates import raise_failed
 
-    if len(results) < 2:
-        raise UsageError("compare takes at least two results", "btbench compare results/old results/new")
-    summary_file = os.environ.get("GITHUB_STEP_SUMMARY", "")
-    if github_summary and not summary_file:
+    summary = _step_summary() if github_summary else None
+    compared = _compare(results, fail_on or (), metric, setup or (), part or (), force)
+    checks = [check for _, checks in compared for check in checks]
+    if out is not None:
+        _draw(compared, out, force, quiet)
+    if junit is not None:
+        from btbench.results.comparison_text import junit_xml
+
+        _replace(junit, junit_xml(checks))
+    if summary is not None:
+        _append(summary, _markdown(compared))
+    if checks and format is Format.csv and not quiet:
+        note("CSV holds no gates; --format json and --junit do")
+    _print(compared, format)
+    raise_failed(checks)
+
+
+def _step_summary() -> Path:
+    from btbench.errors import UsageError
+
+    file = os.environ.get("GITHUB_STEP_SUMMARY", "")
+    if not file:
         raise UsageError(
             "--github-summary: GITHUB_STEP_SUMMARY is not set",
             "GitHub Actions sets it; elsewhere use --format markdown.",
         )
-    gates = [parse_gate(text) for text in fail_on or ()]
+    return Path(file)
+
+
+def _compare(
+    results: Sequence[Path],
+    fail_on: Sequence[str],
+    metrics: Sequence[str] | None,
+    setups: Sequence[str],
+    parts: Sequence[str],
+    force: bool,
+) -> Compared:
+    from btbench.errors import UsageError
+    from btbench.results.compare import DEFAULT_METRICS, compare_results
+    from btbench.results.files import load_result
+    from btbench.results.gates import check_gates, parse_gate
+
+    if len(results) < 2:
+        raise UsageError("compare takes at least two results", "btbench compare results/old results/new")
+    gates = [parse_gate(text) for text in fail_on]
     first, *others = [load_result(path) for path in results]
-    setups, parts = setup or (), part or ()
     compared = []
     for other in others:
         checks = check_gates(gates, first, other, setups, parts)
-        compared.append((compare_results(first, other, metric or DEFAULT_METRICS, setups, parts, force), checks))
-    if out is not None:
-        from btbench.charts.comparison import draw_comparisons
-
-        paths = draw_comparisons([comparison for comparison, _ in compared], out)
-        if not quiet:
-            note(f"charts: {', '.join(map(str, paths))}")
-    _print(compared, format)
-    if github_summary:
-        _write(Path(summary_file), _markdown(compared), append=True)
-    checks = [check for _, checks in compared for check in checks]
-    if junit is not None:
-        from btbench.results.comparison_text import junit_xml
-
-        _write(junit, junit_xml(checks))
-    raise_failed(checks)
+        compared.append((compare_results(first, other, metrics or DEFAULT_METRICS, setups, parts, force), checks))
+    return compared
 
 
-def _print(compared: "list[tuple[Comparison, list[Check]]]", format: Format) -> None:
+def _draw(compared: Compared, folder: Path, force: bool, quiet: bool) -> None:
+    from btbench.charts.comparison import draw_comparisons
+
+    comparisons = [comparison for comparison, _ in compared]
+    paths = draw_into(folder, force, lambda aside: draw_comparisons(comparisons, aside))
+    if not quiet:
+        note(f"charts: {', '.join(map(str, paths))}")
+
+
+def _print(compared: Compared, format: Format) -> None:
     from btbench.results.comparison_text import comparison_csv, comparison_json, render_comparison
 
     comparisons = [comparison for comparison, _ in compared]
@@ -120,17 +159,42 @@ def _print(compared: "list[tuple[Comparison, list[Check]]]", format: Format) -> 
         print(comparison_csv(comparisons), end="")
 
 
-def _markdown(compared: "list[tuple[Comparison, list[Check]]]") -> str:
+def _markdown(compared: Compared) -> str:
     from btbench.results.comparison_text import markdown_comparison
 
     return "\n".join(markdown_comparison(comparison, checks) for comparison, checks in compared)
 
 
-def _write(file: Path, text: str, append: bool = False) -> None:
+def _replace(file: Path, text: str) -> None:
+    """Write a file whole, in place of an older one; into what is no plain file, such as a pipe, as it is."""
+    from btbench.results.whole import whole_file
+
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        with _cannot_write(file):
+            file.write_text(text, encoding="utf-8")
+    else:
+        with whole_file(file) as aside:
+            aside.write_text(text, encoding="utf-8")
+
+
+def _append(file: Path, text: str) -> None:
+    """Add to the end of a file, all or nothing."""
+    size = file.stat().st_size if file.is_file() else 0
+    with _cannot_write(file):
+        try:
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(text)
+        except OSError:
+            if file.is_file():
+                os.truncate(file, size)
+            raise
+
+
+@contextmanager
+def _cannot_write(file: Path) -> Iterator[None]:
     from btbench.errors import OutputError
 
     try:
-        with file.open("a" if append else "w", encoding="utf-8") as stream:
-            stream.write(text)
+        yield
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror}", "Choose another file.") from None

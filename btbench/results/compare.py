@@ -98,7 +98,7 @@ def compare_results(
         listed += ["The scenarios differ in:", *(f"  {line}" for line in differences)] if differences else []
         raise UsageError(
             "\n".join(["the results are not comparable:", *listed]),
-            "Compare them although these differ with --force; it replaces nothing.",
+            "Compare them although these differ with --force.",
         )
     chosen = [find_metric(name) for name in metrics]
     _check_names("setup", setups, [*a.setups, *b.setups])
