@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -67,7 +68,7 @@ def test_a_change_has_values_difference_ratio_interval_and_words(results):
     assert (change.a, change.b, change.difference, change.ratio) == (a, b, b - a, b / a)
     assert change.interval.low < b - a < change.interval.high < 0
     assert change.paired is True
-    assert change.words == f"{(a - b) / a * 100:.1f}% lower mean TTFT"
+    assert change.words == f"{(a - b) / a * 100:.1f}% lower mean TTFT ({a / b:.2f}x)"
     same = next(c for c in comparison.changes if c.policy == "cache_aware")
     assert same.words == "the same mean TTFT"
     assert same.interval is None
@@ -94,11 +95,22 @@ def test_draws_of_the_same_distribution_are_no_difference_beyond_noise(results):
 @pytest.mark.parametrize(
     ("a", "b", "metric", "words"),
     [
-        (1.9, 1.0, "mean_ttft_s", "47.4% lower mean TTFT"),
-        (1.0, 40.0, "p95_queue_s", "3,900% higher p95 queue wait"),
-        (1.0, 1.032, "p95_ttft_s", "3.2% higher p95 TTFT"),
-        (0.5, 0.4, "hbm_hit_rate", "20.0% lower HBM hit rate"),
-        (0.0, 0.4, "hit_rate", "higher hit rate"),
+        (1.9, 1.0, "mean_ttft_s", "47.4% lower mean TTFT (1.90x)"),
+        (1.0, 1.032, "p95_ttft_s", "3.2% higher p95 TTFT (1.03x)"),
+        (1.0, 1.265, "p95_ttft_s", "26.5% higher p95 TTFT (1.26x)"),
+        (1.0, 1.004, "p95_ttft_s", "0.40% higher p95 TTFT"),
+        (1.0, 1.99, "mean_queue_s", "99.0% higher mean queue wait (1.99x)"),
+        (1.0, 2.0, "mean_queue_s", "2.00x higher mean queue wait"),
+        (2.5, 1.0, "mean_queue_s", "2.50x lower mean queue wait"),
+        (1.0, 5.5, "p95_queue_s", "5.50x higher p95 queue wait"),
+        (1.0, 4000.0, "p95_queue_s", "4,000x higher p95 queue wait"),
+        (0.5, 0.4, "hbm_hit_rate", "10.0 points lower HBM hit rate"),
+        (0.072, 0.301, "hit_rate", "22.9 points higher hit rate"),
+        (0.962, 0.961, "hit_rate", "0.10 points lower hit rate"),
+        (7.2, 30.1, "mean_reduction_pct", "22.9 points higher reduction of mean TTFT"),
+        (-3.0, 2.0, "mean_reduction_pct", "5.0 points higher reduction of mean TTFT"),
+        (0.0, 0.4, "hit_rate", "40.0 points higher hit rate"),
+        (0.0, 0.4, "mean_queue_s", "higher mean queue wait"),
         (3.0, 3.0, "copies", "the same copies"),
         (None, 3.0, "mean_reduction_pct", "no value"),
     ],
@@ -181,9 +193,11 @@ def test_scenarios_are_flattened_by_name():
 @pytest.mark.parametrize(
     ("text", "gate"),
     [
-        ("btb.mean_ttft_s > +5%", ("btb", "mean_ttft_s", ">", 0.05, True)),
+        ("btb.mean_ttft_s > +5%", ("btb", "mean_ttft_s", ">", 5, True)),
         ("btb.p95_ttft_s>4.8", ("btb", "p95_ttft_s", ">", 4.8, False)),
-        (" btb.hit_rate <= -2.5 % ", ("btb", "hit_rate", "<=", -0.025, True)),
+        (" btb.copies <= -2.5 % ", ("btb", "copies", "<=", -2.5, True)),
+        ("btb.hit_rate<-2points", ("btb", "hit_rate", "<", -2, True)),
+        ("btb.gap_closed_pct < -1 point", ("btb", "gap_closed_pct", "<", -1, True)),
         ("btb.mean_reduction_pct < -3", ("btb", "mean_reduction_pct", "<", -3.0, False)),
         ("my.policy.copied_bytes >= 1e9", ("my.policy", "copied_bytes", ">=", 1e9, False)),
     ],
@@ -204,12 +218,25 @@ def test_gates_are_read(text, gate):
         "btb.mean_ttft_s > +5",
         "btb.mean_tft_s > 5",
         "btb.mean_ttft_s > nan",
+        "btb.mean_ttft_s > +５%",
+        "btb.mean_ttft_s > +5 points",
+        "btb.hit_rate < -2%",
+        "btb.hit_rate < 2 points",
+        "btb.mean_reduction_pct < -5%",
         "",
     ],
 )
 def test_gates_that_cannot_be_meant_are_errors(text):
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as caught:
         parse_gate(text)
+    assert caught.value.message.startswith(f"--fail-on {text!r}")
+
+
+def test_a_gate_on_a_share_in_percent_is_told_how_to_write_it():
+    with pytest.raises(UsageError) as caught:
+        parse_gate("btb.hit_rate < -2%")
+    assert "changes of hit_rate are in points" in caught.value.message
+    assert "'btb.hit_rate < -2 points'" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -219,9 +246,13 @@ def test_gates_that_cannot_be_meant_are_errors(text):
         ("p.mean_ttft_s > +5%", 1.0, 1.04, False),
         ("p.mean_ttft_s > +5%", 0.0, 0.0, False),
         ("p.mean_ttft_s > +5%", 0.0, 0.1, True),
-        ("p.hit_rate < -2%", 0.5, 0.48, True),
-        ("p.hit_rate < -2%", 0.5, 0.495, False),
-        ("p.mean_reduction_pct < -5%", -10.0, -12.0, True),
+        ("p.mean_ttft_s > +5%", 100.0, 105.0, False),
+        ("p.mean_ttft_s >= +5%", 1.0, 1.05, True),
+        ("p.hit_rate < -2 points", 0.5, 0.479, True),
+        ("p.hit_rate < -2 points", 0.5, 0.48, False),
+        ("p.hit_rate < -2 points", 0.05, 0.035, False),
+        ("p.mean_reduction_pct < -5 points", -10.0, -15.1, True),
+        ("p.mean_reduction_pct < -5 points", -10.0, -12.0, False),
         ("p.p95_ttft_s > 4.8", None, 4.9, True),
         ("p.p95_ttft_s > 4.8", None, 4.8, False),
         ("p.p95_ttft_s >= 4.8", None, 4.8, True),
@@ -241,7 +272,8 @@ def test_failed_gates_are_named_with_both_values(results):
         raise_failed(checks)
     a, b = (result.row("70b_h100x4", "btb")["mean_ttft_s"] for result in (old, new))
     assert caught.value.message.startswith("2 gates failed:\n")
-    assert f"btb.mean_ttft_s < -5%: 70b_h100x4 went from {a:.7g} to {b:.7g} s" in caught.value.message
+    said = f"btb.mean_ttft_s < -5%: 70b_h100x4 of {results / 'new'} went from {a:.7g} to {b:.7g} s"
+    assert said in caught.value.message
     raise_failed([check for check in checks if not check.failed])
 
 
@@ -340,6 +372,43 @@ def test_a_full_disk_leaves_the_older_files_as_they_were(results, tmp_path, monk
     ended = run(*command, "--github-summary", GITHUB_STEP_SUMMARY=str(summary))
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert summary.read_text() == "before\n"
+
+
+def test_gates_of_several_results_are_told_apart(results, tmp_path):
+    gate, junit = ("--fail-on", "btb.mean_ttft_s < -5%"), tmp_path / "gates.xml"
+    write(tmp_path / "newer", {"cache_aware": 1.0, "btb": 0.25})
+    new, newer = str(results / "new"), str(tmp_path / "newer" / "summary.json")
+    ended = run(results / "old", new, newer, *gate, "--junit", junit)
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert [case.get("classname") for case in suite] == [f"{new}.70b_h100x4.all", f"{tmp_path}/newer.70b_h100x4.all"]
+    told = ended.stderr.replace("\n", " ")
+    assert f"70b_h100x4 of {new} went" in told and f"70b_h100x4 of {tmp_path}/newer went" in told
+    rows = json.loads(run(results / "old", new, newer, *gate, "--format", "json").stdout)["gates"]
+    assert [row["result"] for row in rows] == [new, f"{tmp_path}/newer"]
+
+
+def test_shares_change_by_points_in_tables_and_gates(results, tmp_path):
+    share = {"hit_rate": 0.25}, {"hit_rate": 0.3}
+    for name, values in zip("ab", share, strict=True):
+        file = write(tmp_path / name, {"cache_aware": 1.0}) / "summary.json"
+        told = json.loads(file.read_text())
+        told["rows"] = [row | values for row in told["rows"]]
+        file.write_text(json.dumps(told))
+    command = (tmp_path / "a", tmp_path / "b", "-m", "hit_rate", "--fail-on", "cache_aware.hit_rate > +4 points")
+    ended = run(*command, "--format", "markdown")
+    assert ended.exit_code == 1 and "0.25 to 0.3, +5.0 points" in ended.stderr.replace("\n", " ")
+    assert "| cache_aware | 25.0% | 30.0% | +5.0 points | – | – | 5.0 points higher |" in ended.stdout
+    assert "| 70b_h100x4 | 25.0% | 30.0% | +5.0 points | FAILED |" in ended.stdout
+
+
+def test_differences_have_a_sign(results):
+    text = run(results / "new", results / "old", "--format", "markdown").stdout
+    assert re.search(r"\| \+\d+ ms \| 1\.\d+ \| .* higher \(1\.\d\dx\) \|", text)
+
+
+def test_the_words_fit_80_columns_beside_the_interval(results):
+    text = run(results / "old", results / "new", "--part", "all").stdout
+    assert re.search(r"^  btb .*% +\d\d\.\d% lower \(1\.\d\dx\)$", text, re.MULTILINE)
 
 
 def test_junit_may_go_to_a_pipe(results, tmp_path):

@@ -27,7 +27,7 @@ def compare(
     ],
     fail_on: Annotated[
         list[str] | None,
-        typer.Option("--fail-on", metavar="GATE", help="End with status 1 where this comes true. Repeatable."),
+        typer.Option("--fail-on", metavar="GATE", help="End with status 1 where this comes true (above). Repeatable."),
     ] = None,
     metric: Annotated[
         list[str] | None,
@@ -67,8 +67,9 @@ def compare(
 
     \b
     A gate is POLICY.METRIC, one of > >= < <=, and a change or a value:
-      btb.mean_ttft_s > +5%    fails where more than 5 % above the first result's
-      btb.p95_ttft_s > 4.8     fails where it is above 4.8 s
+      btb.mean_ttft_s > +5%      fails where more than 5 % above the first result's
+      btb.hit_rate < -2 points   the same for shares and what is in %: 94 after 96.1 %
+      btb.p95_ttft_s > 4.8       fails where it is above 4.8 s
 
     \b
     Examples:

@@ -48,24 +48,40 @@ class Change:
 
     @property
     def short_words(self) -> str:
-        """The change of B against A without the metric's name, in % of A as its interval is: 3.2% higher."""
-        if self.a is None or self.b is None:
-            return "no value"
-        if self.a == self.b:
-            return "the same"
-        if self.is_noise:
-            return "no difference beyond noise"
-        direction = "lower" if self.b < self.a else "higher"
-        if self.a <= 0 or self.b <= 0:
-            return direction
-        return f"{numbers.change((self.b - self.a) / self.a * 100).lstrip('+-')} {direction}"
+        """The change of B against A without the metric's name, in % of A as its interval is, and how many times it is.
+
+        The factor is the larger over the smaller: 26.5% higher (1.27x), 47.4% lower (1.90x); from 2 on it says it
+        alone: 5.50x higher. Shares and what is in % change by points: 22.9 points higher.
+        """
+        return "".join(self._said)
 
     @property
     def words(self) -> str:
-        """The change of B against A in words that stand alone: 47.4% lower mean TTFT."""
-        short = self.short_words
+        """The change of B against A in words that stand alone: 47.4% lower mean TTFT (1.90x)."""
+        moved, factor = self._said
         alone = self.is_noise or self.difference is None
-        return short if alone else f"{short} {self.metric.words}"
+        return moved if alone else f"{moved} {self.metric.words}{factor}"
+
+    @property
+    def _said(self) -> tuple[str, str]:
+        """What changed, and the factor behind it where that adds something."""
+        if self.a is None or self.b is None:
+            return "no value", ""
+        if self.a == self.b:
+            return "the same", ""
+        if self.is_noise:
+            return "no difference beyond noise", ""
+        direction = "lower" if self.b < self.a else "higher"
+        if numbers.in_points(self.metric.unit):
+            moved = numbers.points(numbers.as_points(self.b - self.a, self.metric.unit))
+            return f"{moved.lstrip('+-')} {direction}", ""
+        if self.a <= 0 or self.b <= 0:
+            return direction, ""
+        factor = max(self.a, self.b) / min(self.a, self.b)
+        if factor >= 1.995:
+            return f"{numbers.digits(factor)}x {direction}", ""
+        moved = numbers.change((self.b - self.a) / self.a * 100).lstrip("+-")
+        return f"{moved} {direction}", f" ({factor:.2f}x)" if factor >= 1.005 else ""
 
 
 @dataclass(frozen=True)

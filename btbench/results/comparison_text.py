@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from btbench.results import numbers
 from btbench.results.compare import Change, Comparison
 from btbench.results.files import Result
-from btbench.results.gates import Check, change
+from btbench.results.gates import Check
 from btbench.results.interval_notes import LEVEL_WORDS, interval_notes
 from btbench.results.metrics import Metric
 from btbench.results.sheets import Cell, Column, Line, Sheet, Tone, titled
@@ -63,7 +63,7 @@ def _sheet(comparison: Comparison, metric: Metric, part: str, parts: Sequence[st
 
 def _cells(of: Change) -> tuple[Cell, ...]:
     unit = of.metric.unit
-    ratio = of.ratio
+    ratio = None if numbers.in_points(unit) else of.ratio
     interval = numbers.NOTHING
     if of.interval and of.a:
         low, high = (bound / abs(of.a) * 100 for bound in of.interval)
@@ -71,7 +71,7 @@ def _cells(of: Change) -> tuple[Cell, ...]:
     return (
         Cell(numbers.in_unit(of.a, unit), "", of.a),
         Cell(numbers.in_unit(of.b, unit), "", of.b),
-        Cell(numbers.in_unit(of.difference, unit), "", of.difference),
+        Cell(numbers.difference(of.difference, unit), "", of.difference),
         Cell(numbers.NOTHING if ratio is None else numbers.digits(ratio), "", ratio),
         Cell(interval, "dim", None),
         Cell(of.short_words, _tone(of), of.difference),
@@ -93,11 +93,10 @@ def _gate_sheet(checks: Sequence[Check]) -> Sheet:
 
 def _gate_line(check: Check) -> Line:
     unit = check.gate.metric.unit
-    moved = None if check.a is None else change(check.a, check.b) * 100
     cells = (
         Cell(numbers.in_unit(check.a, unit), "", check.a),
         Cell(numbers.in_unit(check.b, unit), "", check.b),
-        Cell(numbers.change(moved), "", moved),
+        Cell(check.change),
         Cell("FAILED", "bad") if check.failed else Cell("holds", "good"),
     )
     return Line(check.setup if check.part == "all" else f"{check.setup}, {check.part}", cells)

@@ -2,8 +2,9 @@
 
     btb.mean_ttft_s > +5%        fails where B's value is more than 5 % above A's
     btb.p95_ttft_s > 4.8         fails where B's value is above 4.8 (in the unit of the metric)
-    btb.hit_rate < -2%           fails where B's value is more than 2 % below A's
+    btb.hit_rate < -2 points     fails where B's value is more than 2 points below A's: 94 % after 96.1 %
 
+Changes of shares, and of what is in %, are in points, all others in %: 2 % of a share would be read as 2 points.
 A gate that cannot be checked is an error: it never passes unseen.
 """
 
@@ -14,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
+from pathlib import Path
 from typing import NamedTuple
 
 from btbench.errors import GateFailed, UsageError, nearest
@@ -25,10 +27,13 @@ from btbench.results.summary import ALL, Row
 _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _GATE = re.compile(
     r"\s*(?P<policy>.+?)\.(?P<metric>\w+)\s*(?P<sign>[<>]=?)\s*(?P<limit>[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
-    r"\s*(?P<percent>%?)\s*",
-    re.IGNORECASE,
+    r"\s*(?P<of>%|points?|)\s*",
+    re.IGNORECASE | re.ASCII,
 )
-_EXAMPLES = "Write 'btb.mean_ttft_s > +5%' for a change against the first result, 'btb.p95_ttft_s > 4.8' for a value."
+_EXAMPLES = (
+    "Write 'btb.mean_ttft_s > +5%' or 'btb.hit_rate < -2 points' for a change against the first result, "
+    "'btb.p95_ttft_s > 4.8' for a value."
+)
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,23 @@ class Gate:
     policy: str
     metric: Metric
     sign: str  # a key of _OPERATORS
-    limit: float  # a value, or a change as a share
+    limit: float  # a value, or a change as `change` tells it
     relative: bool
 
     def broken(self, a: float | None, b: float) -> bool:
         """Whether the value `b` breaks it, after `a` (None only for a gate on the value itself)."""
-        return bool(_OPERATORS[self.sign](change(a, b) if self.relative and a is not None else b, self.limit))
+        return bool(_OPERATORS[self.sign](self.change(a, b) if self.relative and a is not None else b, self.limit))
+
+    def change(self, a: float, b: float) -> float:
+        """In points where the metric is a share or in %, else (b - a) / |a| in %; from 0, no change or an infinite one.
+
+        Rounded, so that 100 to 105 is +5 % and no more.
+        """
+        if numbers.in_points(self.metric.unit):
+            return round(numbers.as_points(b - a, self.metric.unit), 9)
+        if a == b:
+            return 0.0
+        return round((b - a) / abs(a) * 100, 9) if a else inf if b > 0 else -inf
 
 
 class Check(NamedTuple):
@@ -53,27 +69,27 @@ class Check(NamedTuple):
     gate: Gate
     setup: str
     part: str
-    result: str  # name of B
+    result: str  # B, as it was named
     a: float | None
     b: float
     failed: bool
 
     @property
+    def change(self) -> str:
+        """+12.9%, -2.0 points."""
+        if self.a is None:
+            return numbers.NOTHING
+        moved = self.gate.change(self.a, self.b)
+        return numbers.points(moved) if numbers.in_points(self.gate.metric.unit) else numbers.change(moved)
+
+    @property
     def words(self) -> str:
-        """btb.mean_ttft_s > +5%: 70b_h100x4 went from 0.5625203 to 0.6353442 s, +12.9%."""
+        """btb.mean_ttft_s > +5%: 70b_h100x4 of results/new went from 0.5625203 to 0.6353442 s, +12.9%."""
         unit = {"1": "", "%": " %"}.get(self.gate.metric.unit, f" {self.gate.metric.unit}")
-        where = self.setup if self.part == ALL else f"{self.setup}, {self.part}"
+        where = f"{self.setup if self.part == ALL else f'{self.setup}, {self.part},'} of {self.result}"
         if self.a is None:
             return f"{self.gate.text}: {where} is at {self.b:.7g}{unit}"
-        moved = numbers.change(change(self.a, self.b) * 100)
-        return f"{self.gate.text}: {where} went from {self.a:.7g} to {self.b:.7g}{unit}, {moved}"
-
-
-def change(a: float, b: float) -> float:
-    """(b - a) / |a|; from 0, no change or an infinite one."""
-    if a == b:
-        return 0.0
-    return (b - a) / abs(a) if a else inf if b > 0 else -inf
+        return f"{self.gate.text}: {where} went from {self.a:.7g} to {self.b:.7g}{unit}, {self.change}"
 
 
 def parse_gate(text: str) -> Gate:
@@ -81,19 +97,24 @@ def parse_gate(text: str) -> Gate:
     found = _GATE.fullmatch(text)
     if found is None:
         raise UsageError(f"--fail-on {text!r} is not POLICY.METRIC, one of > >= < <=, and a number", _EXAMPLES)
-    limit, is_change = found["limit"], found["percent"] == "%"
-    if is_change != (limit[0] in "+-") and (is_change or limit[0] == "+"):
-        raise UsageError(f"--fail-on {text!r}: a change has a sign and a %, a value has neither + nor %", _EXAMPLES)
+    limit, of = found["limit"], found["of"]
+    if bool(of) != (limit[0] in "+-") and (of or limit[0] == "+"):
+        raise UsageError(
+            f"--fail-on {text!r}: a change has a sign and % or points behind it, a value has neither", _EXAMPLES
+        )
     if not isfinite(float(limit)):
         raise UsageError(f"--fail-on {text!r}: {limit} is beyond every number there is", _EXAMPLES)
-    return Gate(
-        text=text.strip(),
-        policy=found["policy"],
-        metric=find_metric(found["metric"]),
-        sign=found["sign"],
-        limit=float(limit) / 100 if is_change else float(limit),
-        relative=is_change,
-    )
+    try:
+        metric = find_metric(found["metric"])
+    except UsageError as error:
+        raise UsageError(f"--fail-on {text!r}: {error.message}", error.hint) from None
+    unit = "points" if numbers.in_points(metric.unit) else "%"
+    if of and (of == "%") != (unit == "%"):
+        raise UsageError(
+            f"--fail-on {text!r}: changes of {metric.name} are in {unit}",
+            f"Write '{found['policy']}.{metric.name} {found['sign']} {limit}{' points' if unit == 'points' else '%'}'.",
+        )
+    return Gate(text.strip(), found["policy"], metric, found["sign"], float(limit), relative=bool(of))
 
 
 def check_gates(
@@ -117,7 +138,7 @@ def _check(gate: Gate, a: Result, b: Result, setup: str, part: str) -> Check:
     old = before[gate.metric.name] if before else None
     if gate.relative:
         old = _value(gate, a, setup, part)
-    return Check(gate, setup, part, b.name, old, value, gate.broken(old, value))
+    return Check(gate, setup, part, _where(b), old, value, gate.broken(old, value))
 
 
 def _value(gate: Gate, result: Result, setup: str, part: str) -> float:
@@ -145,7 +166,8 @@ def _value(gate: Gate, result: Result, setup: str, part: str) -> float:
 
 
 def _where(result: Result) -> str:
-    return str(result.folder or result.name)
+    """The folder as it was named; the scenario where it is the one the command runs in."""
+    return result.name if result.folder in (None, Path()) else str(result.folder)
 
 
 def raise_failed(checks: Sequence[Check]) -> None:

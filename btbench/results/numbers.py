@@ -52,11 +52,22 @@ def percent(value: float | None) -> str:
 
 def change(value: float | None) -> str:
     """+12.9%, -0.29%, +5,501%, of a number that is in % already."""
-    if value is None:
-        return NOTHING
+    return NOTHING if value is None else f"{_signed(value)}%".replace("∞%", "∞")
+
+
+def points(value: float | None) -> str:
+    """+22.9 points, of the difference of two numbers that are in %."""
+    return NOTHING if value is None else f"{_signed(value)} points"
+
+
+def _signed(value: float) -> str:
+    """Three significant digits, two below 1."""
     if value == 0 or isinf(value):
-        return "0%" if value == 0 else f"{value:+}".replace("inf", "∞")
-    return f"{value:+,.0f}%" if abs(value) >= 100 else f"{value:+.1f}%" if abs(value) >= 1 else f"{value:+.2g}%"
+        return "0" if value == 0 else f"{value:+}".replace("inf", "∞")
+    size = abs(value)
+    if size >= 0.995:
+        return f"{value:+,.0f}" if size >= 99.95 else f"{value:+.1f}"
+    return f"{value:+#.2g}" if size >= 1e-4 else f"{value:+.0e}"
 
 
 def share(value: float | None) -> str:
@@ -72,6 +83,23 @@ def count(value: float | None) -> str:
 def in_unit(value: float | None, unit: str) -> str:
     """A value of the registry of metrics, by its unit."""
     return {"s": duration, "bytes": size, "1": share, "%": percent}.get(unit, count)(value)
+
+
+def in_points(unit: str) -> bool:
+    """Whether differences are told in points: those of shares and of numbers in %, where % of % misleads."""
+    return unit in ("1", "%")
+
+
+def as_points(difference: float, unit: str) -> float:
+    """A difference of shares, or of numbers in %, in points."""
+    return difference * 100 if unit == "1" else difference
+
+
+def difference(value: float | None, unit: str) -> str:
+    """The difference of two values of the registry, with its sign: +72.1 ms, -0.10 points."""
+    if value is None or not in_points(unit):
+        return ("+" if value and value > 0 else "") + in_unit(value, unit)
+    return points(as_points(value, unit))
 
 
 def relative(here: float, published: float) -> float:
