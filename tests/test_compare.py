@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from btbench.cli.app import app
 from btbench.errors import GateFailed, UsageError
 from btbench.results.bootstrap import Interval
-from btbench.results.comparable import flatten
+from btbench.results.comparable import flatten, scenario_differences
 from btbench.results.compare import Change, compare_results
 from btbench.results.files import load_result
 from btbench.results.gates import Gate, check_gates, parse_gate, raise_failed
@@ -82,7 +82,7 @@ def test_every_common_row_and_metric_is_compared_and_what_stands_alone_is_said(r
         for part in ("all", "art", "synthetic")
         for metric in ("mean_ttft_s", "p95_ttft_s")
     ]
-    assert any(note.startswith("In B alone: 70b_h100x4 random all") for note in comparison.notes)
+    assert "In B alone: policy random." in comparison.notes
     assert comparison.differences == ('name: "old" against "new"', "policy.btb.copies: 4 against 3")
 
 
@@ -183,6 +183,43 @@ def test_unknown_names_are_errors_with_the_nearest(results):
         with pytest.raises(UsageError) as caught:
             change_of(results, "new", **option)
         assert said in str(caught.value)
+
+
+def with_scenario(folder, toml):
+    write(folder, {"btb": 0.5})
+    (folder / "scenario.toml").write_text(toml)
+    return load_result(folder)
+
+
+def test_what_one_scenario_has_alone_is_named_without_its_keys(tmp_path):
+    setup = '[[setup]]\nname = "{}"\nmodel = "m"\nreplicas = {}\n'
+    a = setup.format("x", 4) + setup.format("y", 4) + '[[published]]\nmean_ttft_s = 1.0\n[policy."v1"]\nk = 1\n'
+    b = setup.format("x", 3) + setup.format("z", 4) + '[policy."v1.2"]\nk = 1\n[models.tiny]\nparams = 1e9\n'
+    a, b = with_scenario(tmp_path / "a", a), with_scenario(tmp_path / "b", 'published_source = "us"\n' + b)
+    assert scenario_differences(a, b) == [
+        "setup: y in A alone",
+        "setup: z in B alone",
+        "models: tiny in B alone",
+        "policy: v1 in A alone",
+        "policy: v1.2 in B alone",
+        "setup.x.replicas: 4 against 3",
+    ]
+
+
+def test_ten_differences_are_listed_and_the_rest_counted(tmp_path):
+    a, b = (
+        with_scenario(tmp_path / name, "".join(f"key{k} = {value}\n" for k in range(30)))
+        for name, value in (("a", 1), ("b", 2))
+    )
+    comparison = compare_results(a, b)
+    assert len(comparison.differences) == 30
+    text = run(a.folder, b.folder).stdout
+    assert text.count(" against 2") == 10 and "and 20 more; all with --format json" in text
+    assert run(a.folder, b.folder, "--format", "json").stdout.count(" against 2") == 30
+    other_seed = write(tmp_path / "c", {"btb": 0.5}, seed=7)
+    (other_seed / "scenario.toml").write_bytes((b.folder / "scenario.toml").read_bytes())
+    refused = run(a.folder, other_seed).stderr
+    assert len(refused.splitlines()) == 15 and "and 20 more; all with --force --format json" in refused
 
 
 def test_scenarios_are_flattened_by_name():

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from typing import Any
 
 from btbench.errors import OutputError
 from btbench.results.files import SCENARIO, Result
+from btbench.results.stored import AGAIN, scenario_text
+
+MOST_LISTED = 10  # differences between scenarios
+_NAMED = ("setup", "models", "gpus", "policy")  # tables of a scenario whose entries have names
 
 
 def obstacles(a: Result, b: Result) -> list[str]:
@@ -37,14 +42,40 @@ def unknowns(result: Result) -> list[str]:
 
 
 def scenario_differences(a: Result, b: Result) -> list[str]:
-    """The keys of the resolved scenarios that differ, with both values; empty where one of them is not at hand."""
+    """The keys of the resolved scenarios that differ, with both values; empty where one of them is not at hand.
+
+    A setup, model, GPU or policy that is in one alone is a line without its keys. What somebody published to stand
+    beside a result is no part of how it was made.
+    """
     one, other = _scenario(a), _scenario(b)
     if one is None or other is None:
         return []
-    keys = dict.fromkeys([*one, *other])
-    return [
-        f"{key}: {_said(one, key)} against {_said(other, key)}" for key in keys if _said(one, key) != _said(other, key)
-    ]
+    lines = []
+    for table in _NAMED:
+        names, rivals = _named(one, table), _named(other, table)
+        for letter, here, there in (("A", names, rivals), ("B", rivals, names)):
+            if alone := [name for name in here if name not in there]:
+                lines.append(f"{table}: {', '.join(alone)} in {letter} alone")
+        one[table], other[table] = ({n: of[n] for n in of if n in names and n in rivals} for of in (names, rivals))
+    flat, rival = flatten(one), flatten(other)
+    keys = dict.fromkeys([*flat, *rival])
+    differing = [key for key in keys if _said(flat, key) != _said(rival, key)]
+    return lines + [f"{key}: {_said(flat, key)} against {_said(rival, key)}" for key in differing]
+
+
+def first_few(lines: Sequence[str], all_of_them: str) -> list[str]:
+    """At most MOST_LISTED lines, and how many more there are; `all_of_them` says where."""
+    if len(lines) <= MOST_LISTED + 1:
+        return list(lines)
+    return [*lines[:MOST_LISTED], f"and {len(lines) - MOST_LISTED} more; {all_of_them}"]
+
+
+def _named(scenario: dict[str, Any], table: str) -> dict[str, Any]:
+    """The entries of a table by their names, which are its keys or in its items."""
+    found = scenario.get(table, {})
+    if isinstance(found, dict):
+        return found
+    return {str(entry.get("name", place)): entry for place, entry in enumerate(found) if isinstance(entry, dict)}
 
 
 def _said(flat: dict[str, Any], key: str) -> str:
@@ -52,13 +83,14 @@ def _said(flat: dict[str, Any], key: str) -> str:
 
 
 def _scenario(result: Result) -> dict[str, Any] | None:
-    file = result.folder / SCENARIO if result.folder else None
-    if file is None or not file.is_file():
+    text = scenario_text(result.folder) if result.folder else None
+    if text is None:
         return None
     try:
-        return flatten(tomllib.loads(file.read_text(encoding="utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OutputError(f"{file} is damaged: {error}", "Make the result again with `btbench replay`.") from None
+        scenario = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OutputError(f"{result.folder}/{SCENARIO} is damaged: {error}", AGAIN) from None
+    return {key: value for key, value in scenario.items() if not key.startswith("published")}
 
 
 def flatten(value: Any, path: str = "") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from btbench.errors import UsageError, nearest
 from btbench.results import numbers
 from btbench.results.bootstrap import Interval
-from btbench.results.comparable import obstacles, scenario_differences, unknowns
+from btbench.results.comparable import first_few, obstacles, scenario_differences, unknowns
 from btbench.results.files import Result
 from btbench.results.metrics import Metric, find_metric
 from btbench.results.request_pairs import RequestPairs
@@ -111,7 +111,8 @@ def compare_results(
     differences = scenario_differences(a, b)
     if (found := obstacles(a, b)) and not force:
         listed = [f"  {line}" for line in found]
-        listed += ["The scenarios differ in:", *(f"  {line}" for line in differences)] if differences else []
+        few = first_few(differences, "all with --force --format json")
+        listed += ["The scenarios differ in:", *(f"  {line}" for line in few)] if few else []
         raise UsageError(
             "\n".join(["the results are not comparable:", *listed]),
             "Compare them although these differ with --force.",
@@ -152,8 +153,25 @@ def _notes(a: Result, b: Result) -> list[str]:
     for letter, result, other in (("A", a, b), ("B", b, a)):
         if missing := unknowns(result):
             notes.append(f"{letter} does not tell its {', '.join(missing)}: not checked.")
-        keys = {row.key for row in other.rows}
-        if alone := [" ".join(row.key) for row in result.rows if row.key not in keys]:
-            more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
-            notes.append(f"In {letter} alone: {', '.join(alone[:5])}{more}.")
+        if alone := _alone(result, other):
+            notes.append(f"In {letter} alone: {'; '.join(alone)}.")
     return notes
+
+
+def _alone(result: Result, other: Result) -> list[str]:
+    """The setups, policies and parts that the other does not have at all; else the rows that it does not have."""
+    told, explained = [], set()
+    for noun, here, there in (
+        ("setup", result.setups, other.setups),
+        ("policy", result.policies, other.policies),
+        ("part", result.parts, other.parts),
+    ):
+        if names := [name for name in here if name not in there]:
+            told.append(f"{noun} {', '.join(names)}")
+            explained |= {(noun, name) for name in names}
+    keys = {row.key for row in other.rows}
+    for row in result.rows:
+        named = set(zip(("setup", "policy", "part"), row.key, strict=True))
+        if row.key not in keys and not named & explained:
+            told.append(" ".join(row.key))
+    return told if len(told) <= 6 else [*told[:5], f"{len(told) - 5} more"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from btbench.results import numbers
+from btbench.results.comparable import first_few
 from btbench.results.compare import Change, Comparison
 from btbench.results.files import Result
 from btbench.results.gates import Check
@@ -105,8 +106,9 @@ def _gate_line(check: Check) -> Line:
 def _remarks(comparison: Comparison) -> list[str]:
     """What is to be known beside the numbers, a line each."""
     lines = [*comparison.notes, *interval_notes(comparison.changes)]
-    lines += ["The scenarios differ in:"] if comparison.differences else []
-    return lines + [f"  {line}" for line in comparison.differences]
+    few = first_few(comparison.differences, "all with --format json")
+    lines += ["The scenarios differ in:"] if few else []
+    return lines + [f"  {line}" for line in few]
 
 
 def render_comparison(comparison: Comparison, checks: Sequence[Check], width: int) -> RenderableType:

@@ -12,7 +12,7 @@ from btbench.results.requests import COPY_SCHEMA, REQUEST_SCHEMA
 from btbench.results.summary import ALL
 
 COPIES = "copies.parquet"
-_AGAIN = "Make the result again with `btbench replay`."
+AGAIN = "Make the result again with `btbench replay`."
 
 
 def scan_requests(result: Result) -> pl.LazyFrame | None:
@@ -33,7 +33,7 @@ def scan_requests(result: Result) -> pl.LazyFrame | None:
             if stored != served:
                 raise OutputError(
                     f"{file} holds {stored:,} requests of {row.setup} {row.policy}; the summary tells of {served:,}",
-                    _AGAIN,
+                    AGAIN,
                 )
     return frame
 
@@ -49,7 +49,7 @@ def scenario_text(folder: Path) -> str | None:
     try:
         return file.read_text(encoding="utf-8") if file.is_file() else None
     except UnicodeDecodeError:
-        raise OutputError(f"{file} is damaged: not UTF-8 text", _AGAIN) from None
+        raise OutputError(f"{file} is damaged: not UTF-8 text", AGAIN) from None
 
 
 def collect(result: Result, name: str, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -75,14 +75,14 @@ def _scan(result: Result, name: str, schema: pl.Schema) -> pl.LazyFrame | None:
         raise _damaged(file, error) from None
     for column, kind in schema.items():
         if column not in found:
-            raise OutputError(f"{file} has no column {column!r}", _AGAIN)
+            raise OutputError(f"{file} has no column {column!r}", AGAIN)
         if found[column] != kind:
-            raise OutputError(f"{file}: column {column!r} is {found[column]}, not {kind}", _AGAIN)
+            raise OutputError(f"{file}: column {column!r} is {found[column]}, not {kind}", AGAIN)
     nulls = collect(result, name, frame.select(pl.col(schema.names()).null_count())).row(0, named=True)
     if empty := [column for column, count in nulls.items() if count]:
-        raise OutputError(f"{file}: column {empty[0]!r} lacks {nulls[empty[0]]:,} values", _AGAIN)
+        raise OutputError(f"{file}: column {empty[0]!r} lacks {nulls[empty[0]]:,} values", AGAIN)
     return frame
 
 
 def _damaged(file: Path, error: Exception) -> OutputError:
-    return OutputError(f"{file} is damaged: {str(error).splitlines()[0]}", _AGAIN)
+    return OutputError(f"{file} is damaged: {str(error).splitlines()[0]}", AGAIN)
