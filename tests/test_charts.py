@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,15 +16,13 @@ import pytest
 from chart_samples import BURST_AT_S, COPY_BLOCKS, write_sample
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from typer.testing import CliRunner
 
-from btbench.charts import animation, draw, findings, palette, saving
+from btbench.charts import draw, findings, layout, palette, saving
 from btbench.charts.distribution import ttft_quantiles
 from btbench.charts.draw import draw_result, open_view
 from btbench.charts.scales import log_ticks, tick_duration, tick_size
 from btbench.charts.timeline import timeline_chart
 from btbench.charts.view import View
-from btbench.cli.app import app
 from btbench.errors import OutputError, UsageError
 from btbench.results import numbers
 from btbench.results.files import Result
@@ -33,7 +30,7 @@ from btbench.results.provenance import Provenance, Published
 from btbench.results.summary import Row, percentile
 from btbench.results.whole import whole_file
 
-WHOLE = [name for name, _ in draw.CHARTS] + ["timeline"]
+WHOLE = [name for name, _ in draw.RESULT_CHARTS] + ["timeline"]
 ALL = [*WHOLE, "reduction-art", "reduction-synthetic"]
 
 
@@ -52,7 +49,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def figures(folder: Path) -> dict[str, Figure]:
     with open_view(folder) as view:
-        return {name: chart(view) for name, chart in draw.CHARTS} | {"timeline": timeline_chart(view)}
+        return {name: chart(view) for name, chart in draw.RESULT_CHARTS} | {"timeline": timeline_chart(view)}
 
 
 def drawn_texts(figure: Figure) -> list[tuple[str, np.ndarray]]:
@@ -152,10 +149,11 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def test_the_same_input_gives_the_same_bytes(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draw, "CHARTS", draw.CHARTS[:1])
+    monkeypatch.setattr(draw, "RESULT_CHARTS", draw.RESULT_CHARTS[:1])
     monkeypatch.setitem(matplotlib.rcParams, "axes.facecolor", "red")  # as a user's matplotlibrc might say
     draw_result(sample, saving.FORMATS, out=tmp_path / "here")
-    code = "import sys; from pathlib import Path; from btbench.charts import draw; draw.CHARTS = draw.CHARTS[:1]\n"
+    code = "import sys; from pathlib import Path; from btbench.charts import draw\n"
+    code += "draw.RESULT_CHARTS = draw.RESULT_CHARTS[:1]\n"
     code += "draw.draw_result(Path(sys.argv[1]), ('png', 'svg', 'pdf'), out=Path(sys.argv[2]))\n"
     code += "assert 'matplotlib.pyplot' not in sys.modules"
     env = os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "12345"}
@@ -180,7 +178,7 @@ def test_without_requests_what_the_summary_holds_is_drawn(sample: Path, tmp_path
     assert drawn == set(ALL) - {"ttft_distribution", "prefill", "timeline"}
     assert {path.parent for path in tmp_path.rglob("*.png")} == {tmp_path / "charts"}
     with pytest.raises(OutputError, match=r"requests\.parquet"):
-        draw.film_result(tmp_path)
+        draw_result(tmp_path, film=True)
 
 
 def test_charts_of_a_part_are_of_its_requests(sample: Path, tmp_path: Path) -> None:
@@ -286,6 +284,12 @@ def test_log_ticks_are_round_and_few(low: float, high: float, ticks) -> None:
     assert found == pytest.approx(ticks) if isinstance(ticks, list) else len(found) <= ticks
 
 
+def test_a_long_name_loses_its_middle_since_ends_tell_names_apart() -> None:
+    names = [f"a-name-that-is-much-too-long-to-be-shown-{k}" for k in range(3)]
+    assert len({layout.shorten(name, 24) for name in names}) == 3
+    assert layout.shorten(names[2], 11) == "a-nam…own-2" and layout.shorten("short  one", 11) == "short one"
+
+
 def test_ticks_are_written_as_people_say_them() -> None:
     assert [tick_duration(s) for s in (1e-5, 0.02, 1, 50, 2000)] == ["10 µs", "20 ms", "1 s", "50 s", "2,000 s"]
     assert [tick_size(b) for b in (0, 5e9, 2e12)] == ["0 B", "5 GB", "2 TB"]
@@ -314,48 +318,6 @@ def test_the_report_of_the_result_shows_the_charts(tmp_path: Path) -> None:
     assert json.loads((folder / "summary.json").read_text())["rows"]
 
 
-@pytest.fixture
-def plot(monkeypatch: pytest.MonkeyPatch):
-    """Runs `btbench plot` with few charts and a short film."""
-    monkeypatch.setattr(draw, "CHARTS", draw.CHARTS[:1])
-    monkeypatch.setattr(animation, "FRAMES", 6)
-    return lambda *args: CliRunner().invoke(app, ["plot", *map(str, args)])
-
-
-def test_the_command_prints_what_it_wrote(plot, sample: Path, tmp_path: Path) -> None:
-    asked = ("--charts", "svg", "--theme", "dark", "--animate", "--perfetto", tmp_path / "run.json", "--out", tmp_path)
-    done = plot(sample, *asked, "--setup", "large", "--window", "w1", "--span", "30:60")
-    assert done.exit_code == 0 and done.stderr == ""
-    written = [Path(line) for line in done.stdout.splitlines()]
-    stems = ("reduction", "timeline", "reduction-art", "reduction-synthetic")
-    names = [f"{stem}-dark.{kind}" for stem in stems for kind in ("png", "svg")]
-    assert [path.name for path in written] == [*names, "timeline-dark.gif", "run.json"]
-    assert sorted(written) == sorted(tmp_path.iterdir())
-    arrivals = [e["ts"] for e in json.loads((tmp_path / "run.json").read_text())["traceEvents"] if e["ph"] == "C"]
-    assert min(arrivals) >= 30e6 and max(arrivals) <= 60e6
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--span", "60:30"), "the smaller first"),
-        (("--span", "x"), "not a span"),
-        (("--charts", "jpg"), "Allowed: png, svg, pdf"),
-        (("--setup", "larg"), "Did you mean 'large'?"),
-        (("--part", "arts"), "Did you mean 'art'?"),
-        (("--theme", "sepia"), "light"),
-    ],
-)
-def test_a_wrong_option_is_a_few_lines_and_status_2(plot, sample: Path, tmp_path: Path, args, said: str) -> None:
-    done = plot(sample, "--out", tmp_path / "none", *args)
-    assert done.exit_code == 2 and said in done.stderr and done.stdout == ""
-
-
-def test_a_folder_without_a_result_is_an_error(plot, tmp_path: Path) -> None:
-    done = plot(tmp_path)
-    assert done.exit_code == 2 and "holds no summary.json" in done.stderr
-
-
 def test_few_requests_and_no_waiting_are_drawn_too(tmp_path: Path) -> None:
     folder = write_sample(tmp_path / "sample", ["one"], ["cache_aware", "btb"])
     few = pl.read_parquet(folder / "requests.parquet").filter(pl.col("request") < 2)
@@ -375,15 +337,3 @@ def test_one_policy_is_told_in_numbers(tmp_path: Path) -> None:
         title = findings.lowest_title(view, "mean_ttft_s", "mean TTFT")
         assert title == f"Under btb, mean TTFT is {numbers.duration(view.rows['one', 'btb']['mean_ttft_s'])}"
         assert draw.reduction_chart(view) is None
-
-
-def test_charts_that_cannot_be_drawn_again_are_told(plot, sample: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "thin"
-    shutil.copytree(sample, folder)
-    (folder / "requests.parquet").unlink()
-    (folder / "charts").mkdir(exist_ok=True)
-    (folder / "charts" / "timeline.png").write_bytes(b"of before")
-    said = plot(folder).stderr
-    assert "not drawn again, as the result has no data for them without requests.parquet:" in said
-    assert "timeline.png" in said and "copies.png" not in said
-    assert plot(folder, "-q").stderr == ""

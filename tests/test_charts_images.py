@@ -22,7 +22,7 @@ BASELINE = Path(__file__).parent / "baseline"
 TOLERANCE = 6.0  # root mean square over the pixels, of 255: text drawn by another version passes, a moved bar does not
 DPI = 50
 
-CHARTS = [name for name, _ in draw.CHARTS] + ["timeline", "reduction-art", "reduction-synthetic"]
+CHARTS = [name for name, _ in draw.RESULT_CHARTS] + ["timeline", "reduction-art", "reduction-synthetic"]
 PUBLISHED = [
     Published("small", "cache_aware", "all", 1.0, 4.0),
     Published("small", "btb", "all", 0.4, 1.0),

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from btbench.charts import animation
-from btbench.charts.draw import film_result, open_view, trace_result
+from btbench.charts.draw import open_view
 from btbench.charts.over_time import burst_starts, in_flight, mean_so_far, most_at_once, per_replica
-from btbench.charts.window import Choice, WindowView, read_window
+from btbench.charts.perfetto import write_perfetto
+from btbench.charts.window import WHOLE, Choice, WindowView, read_window
 from btbench.errors import UsageError
 
 
@@ -29,6 +30,18 @@ def window(folder: Path, **choice) -> WindowView:
         shown = read_window(view, Choice(**choice))
     assert shown is not None
     return shown
+
+
+def film(folder: Path, file: Path, theme: str = "light") -> Path:
+    with open_view(folder, theme) as view:
+        animation.write_film(view, Choice(), file)
+    return file
+
+
+def trace(folder: Path, file: Path, choice: Choice = WHOLE) -> Path:
+    with open_view(folder) as view:
+        write_perfetto(view, choice, file)
+    return file
 
 
 moments = st.integers(0, 12).map(float)
@@ -109,16 +122,16 @@ def test_a_choice_of_nothing_is_an_error_that_says_what_there_is(sample: Path, c
 
 def test_a_film_moves_and_is_the_same_every_time(sample: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(animation, "FRAMES", 12)
-    films = [film_result(sample, out=tmp_path / name) for name in ("a", "b")]
+    films = [film(sample, tmp_path / f"{name}.gif") for name in ("a", "b")]
     assert films[0].read_bytes() == films[1].read_bytes()
-    film = Image.open(films[0])
-    assert (film.n_frames, film.size[0]) == (12, 960)
+    moving = Image.open(films[0])
+    assert (moving.n_frames, moving.size[0]) == (12, 960)
     frames = []
     for k in range(12):
-        film.seek(k)
-        frames.append(np.asarray(film.convert("RGB")))
+        moving.seek(k)
+        frames.append(np.asarray(moving.convert("RGB")))
     assert all((a != b).any() for a, b in itertools.pairwise(frames))
-    assert film_result(sample, theme="dark", out=tmp_path).name == "timeline-dark.gif"
+    assert film(sample, tmp_path / "dark.gif", "dark").read_bytes() != films[0].read_bytes()
 
 
 def test_the_film_shows_the_worst_moment_where_no_span_is_named(sample: Path) -> None:
@@ -129,7 +142,7 @@ def test_the_film_shows_the_worst_moment_where_no_span_is_named(sample: Path) ->
 
 @pytest.fixture(scope="module")
 def events(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    file = trace_result(sample, tmp_path_factory.mktemp("trace") / "run.json")
+    file = trace(sample, tmp_path_factory.mktemp("trace") / "run.json")
     return json.loads(file.read_text())["traceEvents"]
 
 
@@ -190,6 +203,6 @@ def test_copies_are_sent_by_the_holder_and_received_by_the_targets(events: list[
 
 
 def test_a_span_of_the_window_alone_can_be_written(sample: Path, tmp_path: Path) -> None:
-    file = trace_result(sample, tmp_path / "run.json", choice=Choice(span_s=(80.0, 90.0)))
+    file = trace(sample, tmp_path / "run.json", Choice(span_s=(80.0, 90.0)))
     requests = {e["args"]["request"] for e in of(json.loads(file.read_text())["traceEvents"], name="prefill")}
     assert 0 < len(requests) < 20

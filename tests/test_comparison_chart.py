@@ -85,8 +85,8 @@ SAME = change("t", "cache_aware", 1.0, 1.0)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ([LOWER], "btb: 2.00x lower mean TTFT"),
-        ([LOWER, HIGHER, NOISE, SAME], "btb on s: 2.00x lower mean TTFT; lower in 1, higher in 1 of 4 cases"),
+        ([LOWER], f"btb: {LOWER.words}"),
+        ([LOWER, HIGHER, NOISE, SAME], f"btb on s: {LOWER.words}; lower in 1, higher in 1 of 4 cases"),
         ([NOISE, SAME], "No difference beyond noise in mean TTFT"),
         ([SAME], "Old and new have the same mean TTFT"),
     ],

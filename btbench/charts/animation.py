@@ -23,7 +23,6 @@ from btbench.charts.view import View
 from btbench.charts.window import Array, Choice, WindowView, need_window
 from btbench.progress import Progress, silent
 from btbench.results import numbers
-from btbench.results.whole import whole_file
 
 FRAMES, FRAMES_PER_S = 150, 15
 FILM_DPI = 100
@@ -45,8 +44,7 @@ def write_film(view: View, choice: Choice, path: Path, progress: Progress = sile
     top = max(1.0, *(float(in_flight(r, len(shown.replicas), moments)[0].max()) for r in shown.policies.values()))
     for panel, policy in zip(panels, shown.policies, strict=False):
         updates.append(_play_policy(view, panel, shown, policy, moments, top, moving))
-    with whole_file(path) as part:
-        write_gif(_film(figure, moving, updates, progress), part, FRAMES_PER_S)
+    write_gif(_film(figure, moving, updates, progress), path, FRAMES_PER_S)
 
 
 def _worst_part(view: View, shown: WindowView) -> tuple[float, float]:

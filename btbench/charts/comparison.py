@@ -39,10 +39,7 @@ class _Pair(View):
 
 
 def draw_comparisons(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
-    """Draw each metric and part into `folder` and return the paths; of several results, each is numbered from 2 on.
-
-    Raises OutputError where a chart cannot be written.
-    """
+    """Draw each metric and part into `folder` and return the paths; of several results, each is numbered from 2 on."""
     paths = []
     with themed() as theme:
         for number, comparison in enumerate(comparisons, 2):

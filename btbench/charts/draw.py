@@ -1,37 +1,41 @@
-"""The doors of the package: charts, a film and a Chrome trace of a stored result, from its files alone."""
+"""The door of the package: charts, a film and a Chrome trace of a stored result, from its files alone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from btbench.charts.distribution import distribution_chart
 from btbench.charts.gap import gap_chart
 from btbench.charts.palette import themed
+from btbench.charts.perfetto import write_perfetto
 from btbench.charts.reduction import reduction_chart
-from btbench.charts.saving import check_formats, file_name, save_figure
+from btbench.charts.saving import FORMATS, check_formats, file_name, save_figure
 from btbench.charts.stacks import hits_chart, split_chart
 from btbench.charts.timeline import timeline_chart
 from btbench.charts.ttft import ttft_chart
 from btbench.charts.view import View
-from btbench.charts.window import WHOLE, Choice
+from btbench.charts.window import WHOLE, Choice, need_window
 from btbench.charts.work import copies_chart, prefill_chart
-from btbench.errors import BtbenchError, UsageError, nearest
+from btbench.errors import BtbenchError, OutputError, UsageError, nearest
 from btbench.progress import Progress, silent
 from btbench.results.files import REQUESTS, SCENARIO, load_result
-from btbench.results.report import write_report
+from btbench.results.folder import CHARTS
+from btbench.results.report import REPORT, report_page
+from btbench.results.stored import COPIES
 from btbench.results.summary import ALL
+from btbench.results.whole import whole_file, whole_files
 from btbench.scenario import Scenario, load_scenario
 
-FOLDER = "charts"  # of a result, where its charts are
 PARTS = 4  # of a trace that are drawn apart, at most
 
-CHARTS: tuple[tuple[str, Callable[[View], Figure | None]], ...] = (  # and the timeline, which is of one window
+RESULT_CHARTS: tuple[tuple[str, Callable[[View], Figure | None]], ...] = (  # and the timeline, which is of one window
     ("reduction", reduction_chart),
     ("ttft", ttft_chart),
     ("gap_to_floor", gap_chart),
@@ -42,6 +46,14 @@ CHARTS: tuple[tuple[str, Callable[[View], Figure | None]], ...] = (  # and the t
     ("copies", copies_chart),
 )
 
+Tell = Callable[[str], None]  # hears what a user should know, though the work goes on
+
+
+class _Chart(NamedTuple):
+    stem: str  # of its files
+    draw: Callable[[View], Figure | None]
+    view: View
+
 
 def draw_result(
     folder: Path,
@@ -51,64 +63,114 @@ def draw_result(
     choice: Choice = WHOLE,
     out: Path | None = None,
     progress: Progress = silent,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Tell = lambda text: None,
+    *,
+    film: bool = False,
+    perfetto: Path | None = None,
+    force: bool = False,
 ) -> list[Path]:
-    """Draw all charts of the result in `folder` into `folder/charts` and renew its report, or draw them into `out`.
+    """Draw the charts of the result in `folder` into its charts and renew its report, or draw them into `out`.
 
     They are of the whole trace, and the reductions of its parts too; or of one part. `choice` is what the timeline
-    shows. Returns their paths; a chart that the result has no data for is left out, and
-    `tell` hears of those of before that stay. Raises OutputError where there is
-    no result, UsageError for an unknown name, theme or format.
+    shows, and the `film` and the Chrome trace `perfetto`, where they are asked for. All files are written, or none.
+    Returns their paths; a chart that the result has no data for is left out. `tell` hears of what is missing, and of
+    charts of before that stay or go. Raises OutputError where there is no result, or something else is to be replaced
+    without `force`, UsageError for an unknown name, theme or format.
     """
     formats = check_formats(formats)
-    paths, old = [], []
     with open_view(folder, theme, part) as view:
-        target = out or view.folder / FOLDER
-        charts = [(stem_of(name, part), chart, view) for name, chart in CHARTS]
-        charts.append((stem_of("timeline", part), lambda view: timeline_chart(view, choice), view))
-        if part == ALL:  # bursts and ordinary traffic apart
-            apart = view.result.distinct_parts[1 : 1 + PARTS]
-            charts += [(stem_of("reduction", p), reduction_chart, replace(view, part=p)) for p in apart]
-        for k, (stem, chart, shown) in enumerate(charts):
-            progress("drawing", k, len(charts))
-            figure = chart(shown)
-            if figure is not None:
-                paths += save_figure(figure, target, stem, formats, view.theme)
-                continue
-            names = [file_name(stem, format, view.theme) for format in formats]
-            old += [name for name in names if (target / name).exists()]
-    if old:
+        own = view.folder / CHARTS
+        target = own if out is None or out.resolve() == own.resolve() else out
+        charts = _charts(view, choice)
+        names = {chart.stem: [file_name(chart.stem, kind, view.theme) for kind in formats] for chart in charts}
+        moving = file_name(stem_of("timeline", part), "gif", view.theme) if film else ""
+        if not force:
+            every = [name for of in names.values() for name in of] + [moving] * film
+            _check_free([] if target == own else [target / name for name in every], perfetto)
+        if film or perfetto or choice != WHOLE:
+            need_window(view, choice)  # before anything is drawn
+        _tell_of_missing(view, tell)
+        with ExitStack() as whole:
+            page = whole.enter_context(whole_file(view.folder / REPORT)) if target == own else None
+            beside = perfetto is not None and perfetto.parent.resolve() == target.resolve()
+            trace = whole.enter_context(whole_file(perfetto)) if perfetto and not beside else None
+            aside = whole.enter_context(whole_files(target))
+            drawn = _draw(charts, aside, formats, progress)
+            if film:
+                _write_film(view, choice, aside / moving, progress)
+            if perfetto:
+                write_perfetto(view, choice, trace or aside / perfetto.name)
+            stale = _other_forms(target, drawn, names) if page else []
+            if page:
+                kept = [path for path in own.iterdir() if path not in stale and not (aside / path.name).exists()]
+                page.write_text(report_page(view.folder, [*aside.iterdir(), *kept]), encoding="utf-8")
+        for path in stale:
+            path.unlink()
+    _tell_of_old(target, [name for stem, of in names.items() if stem not in drawn for name in of], stale, view, tell)
+    paths = [target / name for stem in drawn for name in names[stem]] + [target / moving] * film
+    return [*paths, perfetto] if perfetto else paths
+
+
+def _charts(view: View, choice: Choice) -> list[_Chart]:
+    """Those of the part in view, and of the whole trace the reductions of its parts: bursts and ordinary traffic."""
+    charts = [_Chart(stem_of(name, view.part), draw, view) for name, draw in RESULT_CHARTS]
+    charts.append(_Chart(stem_of("timeline", view.part), lambda view: timeline_chart(view, choice), view))
+    apart = view.result.distinct_parts[1 : 1 + PARTS] if view.part == ALL else []
+    return charts + [_Chart(stem_of("reduction", p), reduction_chart, replace(view, part=p)) for p in apart]
+
+
+def _check_free(files: Sequence[Path], perfetto: Path | None) -> None:
+    """Raise OutputError where one of the files is there."""
+    if there := [file for file in files if file.exists()]:
+        more = f" and {len(there) - 3} more" if len(there) > 3 else ""
+        named = ", ".join(file.name for file in there[:3])
+        raise OutputError(
+            f"{there[0].parent} holds {named}{more} already",
+            "Replace them with --force, or choose another folder with --out.",
+        )
+    if perfetto is not None and perfetto.exists():
+        raise OutputError(f"{perfetto} exists already", "Replace it with --force, or choose another file.")
+
+
+def _draw(charts: Sequence[_Chart], folder: Path, formats: Sequence[str], progress: Progress) -> list[str]:
+    """Draw the charts into the folder; returns the stems of those that the result has data for."""
+    drawn = []
+    for k, chart in enumerate(charts):
+        progress("drawing", k, len(charts))
+        figure = chart.draw(chart.view)
+        if figure is not None:
+            save_figure(figure, folder, chart.stem, formats, chart.view.theme)
+            drawn.append(chart.stem)
+    return drawn
+
+
+def _write_film(view: View, choice: Choice, path: Path, progress: Progress) -> None:
+    from btbench.charts.animation import write_film  # which takes Pillow
+
+    write_film(view, choice, path, progress)
+
+
+def _other_forms(folder: Path, drawn: Sequence[str], names: Mapping[str, Sequence[str]]) -> list[Path]:
+    """Files of charts that were drawn, in a form that was not: they show what was chosen before."""
+    new = [Path(names[stem][0]).stem for stem in drawn]
+    forms = [folder / f"{stem}.{kind}" for stem in new for kind in FORMATS]
+    written = {name for stem in drawn for name in names[stem]}
+    return [path for path in forms if path.is_file() and path.name not in written]
+
+
+def _tell_of_missing(view: View, tell: Tell) -> None:
+    if view.requests() is None:
+        tell(f"{view.folder} holds no {REQUESTS}, so no distribution, prefill and timeline are drawn")
+    elif view.copies() is None and any(row["copies"] for row in view.rows.values()):
+        tell(f"{view.folder} holds no {COPIES}, so the timeline shows no copies, and all are taken to be of one size")
+
+
+def _tell_of_old(target: Path, names: Sequence[str], removed: Sequence[Path], view: View, tell: Tell) -> None:
+    if old := [name for name in names if (target / name).exists()]:
         why = "the result has no data for them" + ("" if (view.folder / REQUESTS).exists() else f" without {REQUESTS}")
         tell(f"not drawn again, as {why}: {', '.join(old)}; those in {target} are of before")
-    if out is None:
-        write_report(view.folder)  # which shows the charts beside it
-    return paths
-
-
-def film_result(
-    folder: Path,
-    theme: str = "light",
-    part: str = ALL,
-    choice: Choice = WHOLE,
-    out: Path | None = None,
-    progress: Progress = silent,
-) -> Path:
-    """Write `timeline.gif`, the film of one window, beside the charts. OutputError, too, where requests are missing."""
-    from btbench.charts.animation import write_film
-
-    with open_view(folder, theme, part) as view:
-        path = (out or view.folder / FOLDER) / file_name(stem_of("timeline", part), "gif", view.theme)
-        write_film(view, choice, path, progress)
-    return path
-
-
-def trace_result(folder: Path, file: Path, part: str = ALL, choice: Choice = WHOLE) -> Path:
-    """Write one window as a Chrome trace to `file`. Errors as above."""
-    from btbench.charts.perfetto import write_perfetto
-
-    with open_view(folder, "light", part) as view:
-        write_perfetto(view, choice, file)
-    return file
+    if removed:
+        tell(f"removed from {target}, as other forms were drawn: {', '.join(path.name for path in removed)}")
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import polars as pl
 
 from btbench.charts.view import View
 from btbench.charts.window import Choice, Replayed, WindowView, need_window
-from btbench.results.whole import whole_file
 
 QUEUE, PREFILL, DECODE, COPY = TRACKS = (1, 2, 3, 4)
 _TRACK_NAMES = ("queue", "prefill", "decode", "copy")
@@ -24,7 +23,7 @@ _TRACK_NAMES = ("queue", "prefill", "decode", "copy")
 def write_perfetto(view: View, choice: Choice, path: Path) -> None:
     """Write the window as `path`. Raises OutputError where the result holds no requests."""
     shown = need_window(view, choice)
-    with whole_file(path) as part, part.open("w", encoding="utf-8") as stream:
+    with path.open("w", encoding="utf-8") as stream:
         stream.write('{"displayTimeUnit":"ms","traceEvents":[\n')
         separator = ""
         for frame in _events(shown):

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from btbench.charts.palette import LIGHT, Theme
 from btbench.errors import UsageError, nearest
-from btbench.results.whole import whole_file
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -31,12 +30,15 @@ _METADATA: dict[str, dict[str, Any]] = {  # nothing that changes from one run to
 
 
 def save_figure(figure: Figure, folder: Path, stem: str, formats: Sequence[str], theme: Theme) -> list[Path]:
-    """Write the figure as `stem.png` and so on (`stem-dark.png` on a dark page). Returns the paths."""
+    """Write the figure as `stem.png` and so on (`stem-dark.png` on a dark page). Returns the paths.
+
+    The folder is one whose files appear together (`whole_files`), so that none is seen by halves.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for kind in formats:
         path = folder / file_name(stem, kind, theme)
-        with whole_file(path) as part:
-            figure.savefig(part, format=kind, metadata=_METADATA[kind])
+        figure.savefig(path, format=kind, metadata=_METADATA[kind])
         paths.append(path)
     return paths
 

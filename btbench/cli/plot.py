@@ -28,39 +28,51 @@ def chart_formats(wanted: str) -> list[str]:
     return ["png", *(name.strip().lower() for name in wanted.split(",") if name.strip())]
 
 
+ResultArgument = Annotated[Path, typer.Argument(metavar="RESULT", help="Folder of a result of `btbench replay`.")]
+PartOption = Annotated[str, typer.Option("--part", metavar="NAME", help="Draw this part of the trace.")]
+SetupOption = Annotated[
+    str | None, typer.Option("--setup", "-s", metavar="NAME", help="Setup of the timeline. [default: the first]")
+]
+WindowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--window", metavar="ID", help="Window of the timeline. [default: where the baseline's mean TTFT is longest]"
+    ),
+]
+SpanOption = Annotated[
+    str, typer.Option("--span", metavar="FROM:TO", help="Seconds of the window to show. [default: all]")
+]
+AnimateOption = Annotated[
+    bool, typer.Option("--animate", help="Also write a GIF: replicas, queues and copies of the window, moving.")
+]
+PerfettoOption = Annotated[
+    Path | None,
+    typer.Option("--perfetto", metavar="FILE", help="Also write the window as a Chrome trace for ui.perfetto.dev."),
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the charts. [default: RESULT/charts]")
+]
+ReplaceOption = Annotated[bool, typer.Option("--force", help="Replace files in DIR, and FILE.")]
+
+
 def plot(
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="Folder of a result of `btbench replay`.")],
+    result: ResultArgument,
     charts: ChartsOption = "",
     theme: ThemeOption = Theme.light,
-    part: Annotated[str, typer.Option("--part", metavar="NAME", help="Draw this part of the trace.")] = "all",
-    setup: Annotated[
-        str | None, typer.Option("--setup", "-s", metavar="NAME", help="Setup of the timeline. [default: the first]")
-    ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            "--window",
-            metavar="ID",
-            help="Window of the timeline. [default: where the baseline's mean TTFT is longest]",
-        ),
-    ] = None,
-    span: Annotated[
-        str, typer.Option("--span", metavar="FROM:TO", help="Seconds of the window to show. [default: all]")
-    ] = "",
-    animate: Annotated[
-        bool, typer.Option("--animate", help="Also write a GIF: replicas, queues and copies of the window, moving.")
-    ] = False,
-    perfetto: Annotated[
-        Path | None,
-        typer.Option("--perfetto", metavar="FILE", help="Also write the window as a Chrome trace for ui.perfetto.dev."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the charts. [default: RESULT/charts]")
-    ] = None,
+    part: PartOption = "all",
+    setup: SetupOption = None,
+    window: WindowOption = None,
+    span: SpanOption = "",
+    animate: AnimateOption = False,
+    perfetto: PerfettoOption = None,
+    out: FolderOption = None,
+    force: ReplaceOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Draw the charts of a stored result again, renew its report.html, and print their paths.
+
+    With --out the charts go elsewhere, and the report stays as it is.
 
     \b
     Examples:
@@ -69,17 +81,16 @@ def plot(
       btbench plot results/default --animate --perfetto run.json
       btbench plot results/default --window synthetic_00003 --span 50:90
     """
-    from btbench.charts.draw import draw_result, film_result, trace_result
+    from btbench.charts.draw import draw_result
     from btbench.charts.window import Choice
 
     choice = Choice(setup, window, _span(span))
+    tell = (lambda text: None) if quiet else note
     with progress_bar(quiet) as progress:
-        tell = (lambda text: None) if quiet else note
-        paths = draw_result(result, chart_formats(charts), theme.value, part, choice, out, progress, tell)
-        if animate:
-            paths.append(film_result(result, theme.value, part, choice, out, progress))
-        if perfetto is not None:
-            paths.append(trace_result(result, perfetto, part, choice))
+        paths = draw_result(
+            result, chart_formats(charts), theme.value, part, choice, out, progress, tell,
+            film=animate, perfetto=perfetto, force=force,
+        )  # fmt: skip
     for path in paths:
         print(path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -20,26 +21,33 @@ from btbench.results.words import findings, headline
 
 REPORT = "report.html"
 _PICTURES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}  # the sharper form of a chart first
-_FIRST = ("reduction", "ttft", "gap_to_floor", "ttft_split", "timeline")  # what answers the question; others by name
+FILM = ", moving"  # what a film is called, behind the name of the chart
+_FIRST = ("reduction", "ttft", "gap_to_floor", "ttft_split", "timeline", f"timeline{FILM}")  # answers; others by name
 
 
 def write_report(folder: Path) -> Path:
     """Write `report.html` into a result folder, from the files that are there. Returns its path."""
+    file = folder / REPORT
+    charts = folder / CHARTS
+    page = report_page(folder, charts.iterdir() if charts.is_dir() else ())
+    with whole_file(file) as part:
+        part.write_text(page, encoding="utf-8")
+    return file
+
+
+def report_page(folder: Path, charts: Iterable[Path]) -> str:
+    """The page of the result in `folder` with these charts. Raises OutputError where there is none."""
     result = load_result(folder)
-    page = Template((files("btbench.results") / "report_template.html").read_text(encoding="utf-8")).substitute(
+    return Template((files("btbench.results") / "report_template.html").read_text(encoding="utf-8")).substitute(
         title=escape(f"{result.name}: btbench"),
         heading=escape(result.name),
         about=escape(headline(result)),
         findings="\n".join(f"<li>{escape(line)}</li>" for line in findings(result)),
         tables="\n".join(_table(sheet) for sheet in result_sheets(result)),
-        charts=_charts(folder / CHARTS),
+        charts=_charts(charts),
         scenario=escape("not stored" if (scenario := scenario_text(folder)) is None else scenario),
         provenance="\n".join(_provenance(result)),
     )
-    file = folder / REPORT
-    with whole_file(file) as part:
-        part.write_text(page, encoding="utf-8")
-    return file
 
 
 def _table(sheet: Sheet) -> str:
@@ -60,17 +68,25 @@ def _table(sheet: Sheet) -> str:
     )
 
 
-def _charts(folder: Path) -> str:
-    """Every chart of the folder once, as a picture inside the page."""
+def _charts(files: Iterable[Path]) -> str:
+    """Every chart once, as a picture inside the page: of a light and a dark one the light one, and films too."""
     pictures: dict[str, Path] = {}
+    found = sorted(files)
     for suffix in _PICTURES:
-        for path in sorted(folder.glob(f"*{suffix}")):
-            pictures.setdefault(path.stem, path)
-    stems = [stem for stem in _FIRST if stem in pictures] + sorted(pictures.keys() - set(_FIRST))
+        for path in found:
+            if path.suffix == suffix:
+                pictures.setdefault(path.stem + (FILM if suffix == ".gif" else ""), path)
+    light = {stem for stem in pictures if _light(stem) == stem or _light(stem) not in pictures}
+    stems = [stem for stem in _FIRST if stem in light] + sorted(light - set(_FIRST))
     figures = [_figure(stem, pictures[stem]) for stem in stems]
     if not figures:
         return ""
     return f'<section>\n<h2>Charts</h2>\n<div class="charts">\n{chr(10).join(figures)}\n</div>\n</section>'
+
+
+def _light(stem: str) -> str:
+    """The same chart on a light page."""
+    return stem.removesuffix(FILM).removesuffix("-dark") + (FILM if stem.endswith(FILM) else "")
 
 
 def _figure(stem: str, path: Path) -> str:
