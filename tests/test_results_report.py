@@ -12,7 +12,7 @@ from results_samples import make_replays, make_setup, make_trace
 
 from btbench.results.files import load_result
 from btbench.results.provenance import Published
-from btbench.results.report import write_report
+from btbench.results.report import report_page, write_report
 from btbench.results.writer import write_result
 
 SETUPS = [make_setup(f"setup{k}") for k in range(4)]
@@ -76,6 +76,11 @@ class Page(HTMLParser):
             self.tables[-1][-1][-1] += data
 
 
+def chromium(*arguments):
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", *arguments]
+    return subprocess.run(command, capture_output=True, timeout=120, check=True)
+
+
 def test_the_page_holds_every_row_charts_scenario_and_provenance(folder):
     text = (folder / "report.html").read_text()
     page = Page(text)
@@ -99,15 +104,29 @@ def test_the_page_loads_nothing(folder):
     assert not re.search(r"@import|url\(|fetch\(", (folder / "report.html").read_text())
 
 
+def test_of_a_chart_on_both_pages_the_light_one_is_shown_and_films_too(folder, tmp_path):
+    for name in ("ttft.png", "ttft-dark.png", "copies-dark.png", "timeline.png", "timeline.gif", "timeline-dark.gif"):
+        (tmp_path / name).write_bytes(PNG)
+    shown = re.findall('alt="Chart: (.*?)" src="data:(.*?);', report_page(folder, tmp_path.iterdir()))
+    png, gif = "image/png", "image/gif"
+    assert shown == [("ttft", png), ("timeline", png), ("timeline, moving", gif), ("copies-dark", png)]
+
+
+@needs_chromium
+def test_a_head_shows_that_its_column_can_be_sorted_and_how_it_is(folder, tmp_path):
+    text = (folder / "report.html").read_text()
+    heads = "[...document.querySelectorAll('thead button')].slice(0, 2)"
+    said = f"{heads}.map(b => getComputedStyle(b, '::after').content).join('')"
+    script = f"{heads}[1].click(); document.querySelector('h1').textContent = {said}"
+    page = tmp_path / "heads.html"
+    page.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
+    assert '<h1>"&nbsp;↕""&nbsp;▲"</h1>' in chromium("--dump-dom", page.as_uri()).stdout.decode()
+
+
 def test_the_page_is_the_same_bytes_again(folder):
     before = (folder / "report.html").read_bytes()
     assert write_report(folder).read_bytes() == before
     assert not list(folder.glob("*.part"))
-
-
-def chromium(*arguments):
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", *arguments]
-    return subprocess.run(command, capture_output=True, timeout=120, check=True)
 
 
 @needs_chromium
