@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from btbench.charts.layout import fixed_figure, plain_axes, text_width_in
@@ -67,7 +68,8 @@ def lines_chart(costs: KvCosts, lengths: Sequence[int], theme: Theme) -> Figure:
         axes.plot(tokens, seconds, color=colour, marker=_MARKERS[way], markersize=6)
     low, high = min(starts) / 2, max(ends.values()) * 2
     log_axis(axes, "y", low, high, tick_duration, ticks=8)
-    log_axis(axes, "x", tokens[0] / 1.1, tokens[-1] * 1.1, tick_count, ticks=8)
+    log_axis(axes, "x", tokens[0] / 1.1, tokens[-1] * 1.1, tick_count)
+    axes.set_xticks(_ticks(tokens, axes.get_position().width * figure.get_figwidth()))
     axes.set_xlabel("tokens of the prefix, log scale")
     axes.set_ylabel("time to have its KV in HBM, log scale")
     places = {way: np.log(end / low) / np.log(high / low) for way, end in ends.items()}
@@ -78,6 +80,18 @@ def lines_chart(costs: KvCosts, lengths: Sequence[int], theme: Theme) -> Figure:
             labels[way], (1, y), (20, 0), "axes fraction", "offset points", va="center_baseline", color=theme.ink
         )
     return figure
+
+
+def _ticks(tokens: npt.NDArray[np.float64], width_in: float) -> list[float]:
+    """The lengths, from the smallest, that have room for their names on a log axis so wide."""
+    shown, end_in = [], -1.0
+    for length in tokens:
+        at_in = width_in * np.log(length / tokens[0] * 1.1) / np.log(tokens[-1] / tokens[0] * 1.21)
+        half_in = text_width_in([tick_count(length)], 9) / 2
+        if at_in - half_in > end_in:
+            shown.append(float(length))
+            end_in = at_in + half_in + 0.08
+    return shown
 
 
 def _spread(places: dict[str, float], apart: float) -> dict[str, float]:
