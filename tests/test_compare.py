@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 from matplotlib.figure import Figure
 from results_samples import make_policy, make_runs, make_setup, make_trace
@@ -166,6 +167,57 @@ def test_lone_summaries_are_compared_without_intervals_and_it_is_said(results, t
     assert all(change.interval is None for change in comparison.changes)
     assert "No intervals: requests.parquet is not beside both summaries." in comparison.notes
     assert "B does not tell its trace, seed, models: not checked." in comparison.notes
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Ways to change values of every row of a summary, and one of its requests."""
+    folder = write(tmp_path / "damaged", {"cache_aware": 1.0, "btb": 0.25}, copies=3)
+
+    def change_summary(**values):
+        told = json.loads((folder / "summary.json").read_text())
+        told["rows"] = [row | values for row in told["rows"]]
+        (folder / "summary.json").write_text(json.dumps(told))
+        return folder
+
+    def change_requests(ttft_s):
+        frame = pl.read_parquet(folder / "requests.parquet")
+        one = pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(ttft_s)).otherwise("ttft_s")
+        frame.with_columns(ttft_s=one).write_parquet(folder / "requests.parquet")
+        return folder
+
+    return change_summary, change_requests
+
+
+@pytest.mark.parametrize(("metric", "value"), [("mean_ttft_s", 0.0), ("mean_ttft_s", 1e20), ("p95_queue_s", 0.5)])
+def test_a_summary_that_its_requests_do_not_make_is_refused(results, damaged, metric, value):
+    folder = damaged[0](**{metric: value})
+    for other in (results / "old", folder):  # against itself: the same wrong value in both
+        ended = run(other, folder, "-m", metric, "--out", folder / "charts")
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        told = ended.stderr.replace("\n", " ")
+        assert f"{folder} is damaged: requests.parquet makes a {metric} of" in told
+        assert f"its summary tells {value}" in told
+
+
+def test_a_gate_on_what_is_not_compared_is_held_against_the_requests_too(results, damaged):
+    ended = run(results / "old", damaged[0](p99_ttft_s=0.0), "--fail-on", "btb.p99_ttft_s > +5%")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "makes a p99_ttft_s of" in ended.stderr
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_requests_whose_times_are_no_numbers_are_refused(results, damaged, value):
+    ended = run(results / "old", damaged[1](value))
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "column 'ttft_s' holds 1 values that are no finite number" in ended.stderr.replace("\n", " ")
+
+
+def test_a_lone_summary_of_what_no_replay_makes_is_refused(results, damaged, tmp_path):
+    (tmp_path / "lone.json").write_bytes((damaged[0](mean_ttft_s=1e300) / "summary.json").read_bytes())
+    ended = run(results / "old", tmp_path / "lone.json", "--out", tmp_path / "charts")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "too large (1e+300) - at `rows[0].mean_ttft_s`" in ended.stderr.replace("\n", " ")
 
 
 def test_nothing_in_common_is_an_error(results, tmp_path):

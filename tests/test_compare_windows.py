@@ -148,9 +148,12 @@ def test_windows_of_another_trace_are_drawn_on_their_own_and_the_footnote_says_s
 def test_windows_stay_paired_where_a_policy_turned_some_requests_away(tmp_path):
     a, b = write(tmp_path / "a", (30,) * 8), write(tmp_path / "b", (30,) * 8, seed=1)
     file = b.folder / "requests.parquet"
-    pl.read_parquet(file).filter(pl.col("request") != 3).write_parquet(file)
+    left = pl.read_parquet(file).filter(pl.col("request") != 3)
+    left.write_parquet(file)
     for row in b.rows:
-        row.values["rejected"] = row["requests"] // 30
+        ttft_s = left.filter(pl.col("part").is_in([row.part]) | (row.part == "all"))["ttft_s"].to_numpy()
+        p95_ttft_s = np.sort(ttft_s)[int(0.95 * len(ttft_s))]
+        row.values.update(rejected=row["requests"] // 30, mean_ttft_s=ttft_s.mean(), p95_ttft_s=p95_ttft_s)
     comparison, of = compared(a, b)
     assert (of["all"].windows, of["all"].paired) == ((8, 8), True)
     assert of["b"].paired is False  # drawn one by one

@@ -126,10 +126,12 @@ def _compare(
         raise UsageError("compare takes at least two results", "btbench compare results/old results/new")
     gates = [parse_gate(text) for text in fail_on]
     first, *others = [load_result(path) for path in results]
+    chosen = metrics or DEFAULT_METRICS
+    gated = sorted({gate.metric.name for gate in gates}.difference(chosen))
     compared = []
     for other in others:
         checks = check_gates(gates, first, other, setups, parts)
-        compared.append((compare_results(first, other, metrics or DEFAULT_METRICS, setups, parts, force), checks))
+        compared.append((compare_results(first, other, chosen, setups, parts, force, gated), checks))
     return compared
 
 

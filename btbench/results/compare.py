@@ -102,11 +102,13 @@ def compare_results(
     setups: Sequence[str] = (),
     parts: Sequence[str] = (),
     force: bool = False,
+    gated: Sequence[str] = (),
 ) -> Comparison:
     """Every row that both results have, narrowed to `setups` and `parts` where given.
 
-    Raises UsageError where they are not comparable and `force` is not given, where they have no row in common, or
-    where a name is unknown.
+    What is compared, and the metrics that are `gated`, is held against the requests. Raises UsageError where the
+    results are not comparable and `force` is not given, where they have no row in common, or where a name is unknown;
+    OutputError where they are damaged.
     """
     differences = scenario_differences(a, b)
     if (found := obstacles(a, b)) and not force:
@@ -117,7 +119,7 @@ def compare_results(
             "\n".join(["the results are not comparable:", *listed]),
             "Compare them although these differ with --force.",
         )
-    chosen = [find_metric(name) for name in metrics]
+    chosen = [find_metric(name) for name in dict.fromkeys(metrics)]
     _check_names("setup", setups, [*a.setups, *b.setups])
     _check_names("part", parts, [*a.parts, *b.parts])
     other = {row.key: row for row in b.rows}
@@ -131,8 +133,10 @@ def compare_results(
     requests = RequestPairs(a, b)
     changes = []
     for row, rival in pairs:
+        for name in gated:
+            requests.check(row, rival, name)
         for metric in chosen:
-            drawn = requests.draw(row.key, metric.name) if row[metric.name] != rival[metric.name] else None
+            drawn = requests.draw(row, rival, metric.name)
             changes.append(Change(*row.key, metric, row[metric.name], rival[metric.name], *(drawn or ())))
     notes = [f"Not comparable, compared all the same. {line}" for line in found]
     return Comparison(a, b, tuple(changes), tuple(differences), (*notes, *_notes(a, b), *requests.notes))

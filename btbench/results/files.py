@@ -25,6 +25,7 @@ from btbench.results.provenance import Provenance
 from btbench.results.summary import ALL, Row
 
 VERSION = 1
+MOST = 1e24  # beyond every number of a summary, in its unit
 SUMMARY, PROVENANCE, SCENARIO, REQUESTS = "summary.json", "provenance.json", "scenario.toml", "requests.parquet"
 
 T = TypeVar("T")
@@ -142,7 +143,7 @@ def load_result(path: Path) -> Result:
 
 
 def _check_rows(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Raises OutputError for a row that is there twice, and for a duration or a count below zero."""
+    """Raises OutputError for a row that is there twice, a duration or a count below zero, and what no replay makes."""
     again = "Make the result again with `btbench replay`."
     seen: dict[tuple[str, str, str], int] = {}
     for k, row in enumerate(rows):
@@ -153,6 +154,8 @@ def _check_rows(rows: Sequence[dict[str, Any]], file: Path) -> None:
         for name, value in row.items():
             if value is not None and (name in COUNTS or name.endswith("_s")) and value < 0:
                 raise OutputError(f"{file} is damaged: below 0 ({value:g}) - at `rows[{k}].{name}`", again)
+            if isinstance(value, int | float) and abs(value) > MOST:
+                raise OutputError(f"{file} is damaged: too large ({value:g}) - at `rows[{k}].{name}`", again)
 
 
 def _decode(text: bytes, kind: type[T], file: Path) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import isclose
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,12 @@ from btbench.results import bootstrap, window_bootstrap
 from btbench.results.bootstrap import Interval
 from btbench.results.files import REQUESTS, Result
 from btbench.results.requests import DURATIONS
-from btbench.results.stored import collect, scan_requests
-from btbench.results.summary import ALL
+from btbench.results.stored import AGAIN, collect, scan_requests
+from btbench.results.summary import ALL, Row, percentile
 from btbench.results.window_bootstrap import Windowed
-from btbench.results.window_draws import FEWEST
+from btbench.results.window_draws import FEWEST, Floats
 
-_STATISTIC = re.compile(rf"(mean|p50|p90|p95|p99)_({'|'.join(DURATIONS)})_s")
+_STATISTIC = re.compile(rf"(?P<name>mean|p50|p90|p95|p99)_(?P<duration>{'|'.join(DURATIONS)})_s")
 _PLACE = ("window", "request")
 _IDENTITY = (*_PLACE, "input_tokens", "output_tokens")
 
@@ -38,6 +39,7 @@ class RequestPairs:
     def __init__(self, a: Result, b: Result) -> None:
         self._results = a, b
         self._stored = [scan_requests(result) for result in (a, b)]  # damaged ones are told even where none are needed
+        self._all_stored = all(frame is not None for frame in self._stored)
         origins = a.provenance.trace, b.provenance.trace
         digests = [origin.digest if origin else "" for origin in origins]
         self._same_trace = bool(digests[0]) and digests[0] == digests[1]
@@ -51,25 +53,36 @@ class RequestPairs:
         """Why there are no intervals, or why requests are not paired."""
         return list(self._reasons)
 
-    def draw(self, key: tuple[str, str, str], metric: str) -> Drawn | None:
-        """Of the difference of a statistic over requests; None for other metrics and where requests are not stored."""
+    def check(self, row: Row, rival: Row, metric: str) -> None:
+        """Raise OutputError where rows of A and B of the same key tell something else than their requests."""
+        if (statistic := _STATISTIC.fullmatch(metric)) and self._all_stored:
+            self._frames_of(row, rival, statistic)
+
+    def draw(self, row: Row, rival: Row, metric: str) -> Drawn | None:
+        """Check both rows, and draw the difference of a statistic over requests.
+
+        None for other metrics, where there is no difference and where requests are not stored.
+        """
         statistic = _STATISTIC.fullmatch(metric)
         if statistic is None:
             return None
-        if any(stored is None for stored in self._stored):
+        if not self._all_stored:
             self._reasons["No intervals: requests.parquet is not beside both summaries."] = None
             return None
-        name, duration = statistic.groups()
-        setup, policy, part = key
-        self._load(setup, policy)
-        frames = [frame if part == ALL else frame.filter(pl.col("part") == part) for frame in self._frames]
-        if any(frame.is_empty() for frame in frames):
-            raise OutputError(f"{REQUESTS} of a result has no requests of {' '.join(key)}", "Make the result again.")
-        share = None if name == "mean" else int(name[1:]) / 100
+        frames = self._frames_of(row, rival, statistic)
+        if row[metric] == rival[metric]:
+            return None
         names = [frame["window"].unique(maintain_order=True) for frame in frames]
-        if min(map(len, names)) >= FEWEST:
-            return self._draw_windows(frames, names, duration, share)
-        return self._draw_requests(frames, duration, share)
+        draw = self._draw_windows if min(map(len, names)) >= FEWEST else self._draw_requests
+        return draw(frames, names, statistic["duration"], _share(statistic))
+
+    def _frames_of(self, row: Row, rival: Row, statistic: re.Match[str]) -> list[pl.DataFrame]:
+        """The requests of both rows, from which they follow."""
+        self._load(row.setup, row.policy)
+        frames = [frame if row.part == ALL else frame.filter(pl.col("part") == row.part) for frame in self._frames]
+        for result, of, frame in zip(self._results, (row, rival), frames, strict=True):
+            _check(result, of, statistic[0], frame[statistic["duration"]].to_numpy(), _share(statistic))
+        return frames
 
     def _draw_windows(
         self, frames: Sequence[pl.DataFrame], names: Sequence[pl.Series], duration: str, share: float | None
@@ -88,7 +101,9 @@ class RequestPairs:
             interval = window_bootstrap.percentile_interval(a, b, share)
         return Drawn(interval, paired, (len(names[0]), len(names[1])))
 
-    def _draw_requests(self, frames: Sequence[pl.DataFrame], duration: str, share: float | None) -> Drawn:
+    def _draw_requests(
+        self, frames: Sequence[pl.DataFrame], names: Sequence[pl.Series], duration: str, share: float | None
+    ) -> Drawn:
         paired = self._same_requests
         self._tell(paired)
         a, b = (frame[duration].to_numpy() for frame in frames)
@@ -114,6 +129,24 @@ class RequestPairs:
         one, other = (frame.select(_IDENTITY) for frame in self._frames)
         self._same_requests = self._same_trace and one.equals(other)
         self._same_windows = self._same_requests or (self._same_trace and _agree(one, other))
+
+
+def _share(statistic: re.Match[str]) -> float | None:
+    """Of the sorted values below a percentile; None for a mean."""
+    return None if statistic["name"] == "mean" else int(statistic["name"][1:]) / 100
+
+
+def _check(result: Result, row: Row, metric: str, values: Floats, share: float | None) -> None:
+    """Raise OutputError where a row of the summary does not follow from its requests."""
+    where = f"{result.folder} is damaged: {REQUESTS}"
+    if not len(values):
+        raise OutputError(f"{where} has no requests of {' '.join(row.key)}", AGAIN)
+    found = float(values.mean()) if share is None else percentile(values, share)[0]
+    told = row[metric]
+    if told is None or not isclose(found, told, rel_tol=1e-6, abs_tol=1e-12):
+        raise OutputError(
+            f"{where} makes a {metric} of {found:.7g} of {' '.join(row.key)}, its summary tells {told}", AGAIN
+        )
 
 
 def _agree(one: pl.DataFrame, other: pl.DataFrame) -> bool:

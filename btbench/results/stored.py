@@ -18,7 +18,8 @@ AGAIN = "Make the result again with `btbench replay`."
 def scan_requests(result: Result) -> pl.LazyFrame | None:
     """The requests of REQUEST_SCHEMA; None where they are not stored.
 
-    Raises OutputError where the file is damaged, lacks a column or a value, or holds other requests than the summary.
+    Raises OutputError where the file is damaged, lacks a column or a value, holds a time that is no number, or other
+    requests than the summary.
     """
     frame = _scan(result, REQUESTS, REQUEST_SCHEMA)
     if frame is None:
@@ -78,10 +79,19 @@ def _scan(result: Result, name: str, schema: pl.Schema) -> pl.LazyFrame | None:
             raise OutputError(f"{file} has no column {column!r}", AGAIN)
         if found[column] != kind:
             raise OutputError(f"{file}: column {column!r} is {found[column]}, not {kind}", AGAIN)
-    nulls = collect(result, name, frame.select(pl.col(schema.names()).null_count())).row(0, named=True)
-    if empty := [column for column, count in nulls.items() if count]:
-        raise OutputError(f"{file}: column {empty[0]!r} lacks {nulls[empty[0]]:,} values", AGAIN)
+    empty = {column: pl.col(column).is_null().sum() for column in schema}
+    _refuse(result, name, frame, empty, "lacks {:,} values")
+    floats = [column for column, kind in schema.items() if kind.is_float()]
+    endless = {column: pl.col(column).is_finite().not_().sum() for column in floats}
+    _refuse(result, name, frame, endless, "holds {:,} values that are no finite number")
     return frame
+
+
+def _refuse(result: Result, name: str, frame: pl.LazyFrame, counts: dict[str, pl.Expr], words: str) -> None:
+    """Raise OutputError for the first column that has something to count."""
+    found = collect(result, name, frame.select(**counts)).row(0, named=True)
+    if wrong := [column for column in counts if found[column]]:
+        raise OutputError(f"{_beside(result, name)}: column {wrong[0]!r} {words.format(found[wrong[0]])}", AGAIN)
 
 
 def _damaged(file: Path, error: Exception) -> OutputError:
