@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from btbench.cli.app import app
 from btbench.errors import GateFailed, UsageError
+from btbench.results import numbers
 from btbench.results.bootstrap import Interval
 from btbench.results.comparable import flatten, scenario_differences
 from btbench.results.compare import Change, compare_results
@@ -488,6 +489,28 @@ def test_shares_change_by_points_in_tables_and_gates(results, tmp_path):
     assert ended.exit_code == 1 and "0.25 to 0.3, +5.0 points" in ended.stderr.replace("\n", " ")
     assert "| cache_aware | 25.0% | 30.0% | +5.0 points | – | – | 5.0 points higher |" in ended.stdout
     assert "| 70b_h100x4 | 25.0% | 30.0% | +5.0 points | FAILED |" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.99999, "+1.0%"),
+        (0.994, "+0.99%"),
+        (0.2, "+0.20%"),
+        (-0.0512, "-0.051%"),
+        (99.94, "+99.9%"),
+        (99.96, "+100%"),
+        (3e-14, "+3e-14%"),
+        (float("-inf"), "-∞"),
+    ],
+)
+def test_changes_are_written_in_one_style(value, text):
+    assert numbers.change(value) == text
+
+
+def test_markdown_takes_no_name_for_maths(results, tmp_path):
+    text = run(results / "old", write(tmp_path / "$x$", {"btb": 0.5}), "--format", "markdown").stdout
+    assert "/<span>$</span>x<span>$</span> (" in text
 
 
 def test_differences_have_a_sign(results):

@@ -1,8 +1,6 @@
 """`btbench compare`: results side by side, and the gate for CI."""
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -10,6 +8,7 @@ import typer
 
 from btbench.cli import completion
 from btbench.cli.chart_folder import draw_into
+from btbench.cli.ci_files import append_to_file, replace_file, step_summary
 from btbench.cli.console import note, stdout
 from btbench.cli.options import DebugOption, Format, FormatOption, QuietOption
 
@@ -80,33 +79,21 @@ def compare(
     """
     from btbench.results.gates import raise_failed
 
-    summary = _step_summary() if github_summary else None
+    summary = step_summary() if github_summary else None
     compared = _compare(results, fail_on or (), metric, setup or (), part or (), force)
     checks = [check for _, checks in compared for check in checks]
     if out is not None:
         _draw(compared, out, force, quiet)
     if junit is not None:
-        from btbench.results.comparison_text import junit_xml
+        from btbench.results.comparison_files import junit_xml
 
-        _replace(junit, junit_xml(checks))
+        replace_file(junit, junit_xml(checks))
     if summary is not None:
-        _append(summary, _markdown(compared))
+        append_to_file(summary, _markdown(compared))
     if checks and format is Format.csv and not quiet:
         note("CSV holds no gates; --format json and --junit do")
     _print(compared, format)
     raise_failed(checks)
-
-
-def _step_summary() -> Path:
-    from btbench.errors import UsageError
-
-    file = os.environ.get("GITHUB_STEP_SUMMARY", "")
-    if not file:
-        raise UsageError(
-            "--github-summary: GITHUB_STEP_SUMMARY is not set",
-            "GitHub Actions sets it; elsewhere use --format markdown.",
-        )
-    return Path(file)
 
 
 def _compare(
@@ -145,7 +132,8 @@ def _draw(compared: Compared, folder: Path, force: bool, quiet: bool) -> None:
 
 
 def _print(compared: Compared, format: Format) -> None:
-    from btbench.results.comparison_text import comparison_csv, comparison_json, render_comparison
+    from btbench.results.comparison_files import comparison_csv, comparison_json
+    from btbench.results.comparison_text import render_comparison
 
     comparisons = [comparison for comparison, _ in compared]
     if format is Format.table:
@@ -166,38 +154,3 @@ def _markdown(compared: Compared) -> str:
     from btbench.results.comparison_text import markdown_comparison
 
     return "\n".join(markdown_comparison(comparison, checks) for comparison, checks in compared)
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write a file whole, in place of an older one; into what is no plain file, such as a pipe, as it is."""
-    from btbench.results.whole import whole_file
-
-    if file.is_symlink() or (file.exists() and not file.is_file()):
-        with _cannot_write(file):
-            file.write_text(text, encoding="utf-8")
-    else:
-        with whole_file(file) as aside:
-            aside.write_text(text, encoding="utf-8")
-
-
-def _append(file: Path, text: str) -> None:
-    """Add to the end of a file, all or nothing."""
-    size = file.stat().st_size if file.is_file() else 0
-    with _cannot_write(file):
-        try:
-            with file.open("a", encoding="utf-8") as stream:
-                stream.write(text)
-        except OSError:
-            if file.is_file():
-                os.truncate(file, size)
-            raise
-
-
-@contextmanager
-def _cannot_write(file: Path) -> Iterator[None]:
-    from btbench.errors import OutputError
-
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot write {file}: {error.strerror}", "Choose another file.") from None

@@ -161,4 +161,4 @@ def escape(text: str) -> str:
     """Text for Markdown to show as it is: names may hold characters that it gives a meaning."""
     for mark in ("\\", "|", "*", "`", "<", "["):
         text = text.replace(mark, f"\\{mark}")
-    return text.replace("\n", " ")
+    return text.replace("$", "<span>$</span>").replace("\n", " ")  # GitHub takes \$x\$ for maths too
