@@ -79,19 +79,20 @@ def _scan(result: Result, name: str, schema: pl.Schema) -> pl.LazyFrame | None:
             raise OutputError(f"{file} has no column {column!r}", AGAIN)
         if found[column] != kind:
             raise OutputError(f"{file}: column {column!r} is {found[column]}, not {kind}", AGAIN)
-    empty = {column: pl.col(column).is_null().sum() for column in schema}
-    _refuse(result, name, frame, empty, "lacks {:,} values")
-    floats = [column for column, kind in schema.items() if kind.is_float()]
-    endless = {column: pl.col(column).is_finite().not_().sum() for column in floats}
-    _refuse(result, name, frame, endless, "holds {:,} values that are no finite number")
+    _check_values(result, name, frame, schema)
     return frame
 
 
-def _refuse(result: Result, name: str, frame: pl.LazyFrame, counts: dict[str, pl.Expr], words: str) -> None:
-    """Raise OutputError for the first column that has something to count."""
-    found = collect(result, name, frame.select(**counts)).row(0, named=True)
-    if wrong := [column for column in counts if found[column]]:
-        raise OutputError(f"{_beside(result, name)}: column {wrong[0]!r} {words.format(found[wrong[0]])}", AGAIN)
+def _check_values(result: Result, name: str, frame: pl.LazyFrame, schema: pl.Schema) -> None:
+    """Raise OutputError for values that are missing, infinite or undefined."""
+    wrong = {f"column {column!r} lacks {{:,}} values": pl.col(column).is_null() for column in schema}
+    for column, kind in schema.items():
+        if kind.is_float():
+            wrong[f"column {column!r} holds {{:,}} infinite or undefined values"] = ~pl.col(column).is_finite()
+    counts = collect(result, name, frame.select(**{words: of.sum() for words, of in wrong.items()})).row(0, named=True)
+    for words, count in counts.items():
+        if count:
+            raise OutputError(f"{_beside(result, name)}: {words.format(count)}", AGAIN)
 
 
 def _damaged(file: Path, error: Exception) -> OutputError:

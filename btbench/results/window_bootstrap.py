@@ -22,7 +22,7 @@ class Windowed:
         weights = draw_windows(windows, stream=stream)
         assert weights is not None, "too few windows"
         self._values = values
-        self._group = np.searchsorted(group_starts(windows), window, side="right") - 1
+        self._group = (np.searchsorted(group_starts(windows), np.arange(windows), side="right") - 1)[window]
         self._weights = weights  # (RESAMPLES, groups)
 
     def means(self) -> Floats:
