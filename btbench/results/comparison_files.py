@@ -26,13 +26,17 @@ def _change_row(of: Change) -> dict[str, object]:
         "low": of.interval.low if of.interval else None,
         "high": of.interval.high if of.interval else None,
         "paired": of.paired,
-        "windows": min(of.windows) if of.windows else None,
+        "windows_a": of.windows[0] if of.windows else None,
+        "windows_b": of.windows[1] if of.windows else None,
         "words": of.words,
     }
 
 
 def comparison_json(comparisons: Sequence[Comparison], checks: Sequence[Check]) -> str:
-    """All comparisons and gates as strict JSON; `low` and `high` bound the difference b - a."""
+    """All comparisons and gates as strict JSON; `low` and `high` bound the difference b - a.
+
+    `windows_a` and `windows_b` were drawn for it, null where single requests were.
+    """
     told = {
         "version": 1,
         "comparisons": [
