@@ -1,6 +1,7 @@
 """A small made-up result as `btbench replay` stores it: a burst that one policy piles up, and two that spread it."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ from btbench.cluster.gpus import GPUS
 from btbench.cluster.models import MODELS
 from btbench.cluster.setup import Replica, Setup
 from btbench.engine.run import Copies, Run, Served
-from btbench.policies.registry import Policy
+from btbench.policies.registry import NAMES, Policy
 from btbench.results.provenance import Published
+from btbench.results.summary import Row
+from btbench.results.sweep import Axis, Point, Sweep
 from btbench.results.writer import write_result
 from btbench.trace import Trace, Window
 
@@ -98,7 +101,7 @@ def write_sample(
         f'gpu = "h100"\ngpus_per_replica = 4\nreplicas = {REPLICAS}\n'
         for name in setups
     )
-    own = "".join(f'[policy."{name}"]\nbase = "btb"\n' for name in policies if name.startswith("btb") and name != "btb")
+    own = "".join(f'[policy."{name}"]\nbase = "btb"\n' for name in policies if name not in NAMES)
     names = ", ".join(f'"{name}"' for name in policies)
     with write_result(folder, trace, baseline) as writer:
         for s, setup in enumerate(map(make_setup, setups)):
@@ -120,3 +123,36 @@ def write_sample(
             published_source="a paper" if published else "",
         )
     return folder
+
+
+def add_intervals(folder: Path) -> None:
+    """Give the reductions of a stored sample intervals, as of more windows than it has."""
+    summary = json.loads((folder / "summary.json").read_text())
+    for k, row in enumerate(summary["rows"]):
+        if row["mean_reduction_pct"] is not None:
+            row["mean_reduction_low_pct"] = row["mean_reduction_pct"] - 15 - 5 * (k % 3)
+            row["mean_reduction_high_pct"] = row["mean_reduction_pct"] + 10
+    (folder / "summary.json").write_text(json.dumps(summary))
+
+
+def make_sweep(
+    axes: Sequence[Axis],
+    value: Callable[..., float],
+    setups: Sequence[str] = ("s",),
+    policies: Sequence[str] = ("cache_aware", "btb"),
+) -> Sweep:
+    """A sweep whose mean TTFT is `value(setup, policy, *values of the keys)`; reductions are against cache_aware."""
+    points = [()]
+    for axis in axes:
+        points = [(*point, one) for point in points for one in axis.values]
+    return Sweep("sample", "cache_aware", tuple(axes), tuple(
+        Point(at, tuple(
+            Row(setup, policy, "all", {
+                "mean_ttft_s": value(setup, policy, *at),
+                "mean_reduction_pct": None if policy == "cache_aware" else
+                100 * (1 - value(setup, policy, *at) / value(setup, "cache_aware", *at)),
+            })
+            for setup in setups for policy in policies
+        ))
+        for at in points
+    ))  # fmt: skip

@@ -17,13 +17,15 @@ from chart_samples import BURST_AT_S, COPY_BLOCKS, write_sample
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from btbench.charts import draw, findings, layout, palette, saving
+from btbench.charts import distribution, draw, findings, layout, palette, saving
 from btbench.charts.distribution import ttft_quantiles
 from btbench.charts.draw import draw_result, open_view
+from btbench.charts.marks import policy_marks
 from btbench.charts.scales import log_ticks, tick_duration, tick_size
 from btbench.charts.timeline import timeline_chart
 from btbench.charts.view import View
 from btbench.errors import OutputError, UsageError
+from btbench.policies.registry import NAMES
 from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.provenance import Provenance, Published
@@ -45,6 +47,13 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     setups = [f"setup_{k:02}_of_a_{'very_' * (k % 4)}long_name" for k in range(28)] + ["cost $5 and $6", "日本"]
     policies = ("cache_aware", "btb-$with$-a-name-that-does-not-fit-anywhere")
     return write_sample(tmp_path_factory.mktemp("many") / "sample", setups, policies)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One setup, and as many policies as the routers' scenario and more, long names among them."""
+    policies = [*NAMES, "sglang-0.2.2", "sglang-sub-block", "btb-smg", "FewestTokens", "the-one-that-has-a-long-name"]
+    return write_sample(tmp_path_factory.mktemp("crowd") / "sample", ["alone"], policies)
 
 
 def figures(folder: Path) -> dict[str, Figure]:
@@ -124,7 +133,7 @@ def misplaced(figure: Figure) -> tuple[list[tuple[str, str]], list[str]]:
     return [(texts[a], texts[b]) for a, b in pairs], [texts[k] for k in np.flatnonzero(cut)]
 
 
-@pytest.mark.parametrize("which", ["sample", "many"])
+@pytest.mark.parametrize("which", ["sample", "many", "crowd"])
 def test_no_text_lies_on_another_or_is_cut_off(which: str, request: pytest.FixtureRequest) -> None:
     for name, figure in figures(request.getfixturevalue(which)).items():
         assert misplaced(figure) == ([], []), name
@@ -244,6 +253,57 @@ def test_a_policy_that_is_far_worse_is_cut_at_the_edge_and_its_number_told() -> 
     places = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
     assert places["20.0%"] == 30.0  # behind the whisker
     assert not [line for line in figure.axes[1].lines if len(set(line.get_xdata())) > 1]  # the interval is the mean's
+
+
+def test_both_panels_of_the_reductions_have_one_scale() -> None:
+    values = {"base": (None, None), "good": (62.0, 1.25), "bad": (-3.0, -81.0)}
+    rows = [
+        Row("s", policy, "all", {
+            "mean_reduction_pct": mean, "p95_reduction_pct": p95, "mean_ttft_s": 1.0, "requests": 5,
+            "mean_reduction_low_pct": None, "mean_reduction_high_pct": None,
+        })
+        for policy, (mean, p95) in values.items()
+    ]  # fmt: skip
+    with palette.themed() as page:
+        mean, p95 = draw.reduction_chart(View(Result(tuple(rows), Provenance(baseline="base")), page)).axes
+    assert mean.get_xlim() == p95.get_xlim()
+    assert mean.get_position().width == pytest.approx(p95.get_position().width)
+
+
+def test_a_chart_higher_than_a_screen_has_its_ticks_at_the_top_too(sample: Path, many: Path) -> None:
+    for folder, above in ((sample, False), (many, True)):
+        with open_view(folder) as view:
+            for chart in (draw.reduction_chart, draw.ttft_chart, draw.hits_chart):
+                figure = chart(view)
+                assert (figure.get_figheight() > 7.2) == above
+                assert all(panel.xaxis.get_tick_params()["labeltop"] is above for panel in figure.axes)
+
+
+def test_the_distribution_of_one_setup_is_high_and_its_baseline_and_best_are_on_top(crowd: Path) -> None:
+    with open_view(crowd) as view:
+        panel = draw.distribution_chart(view).axes[0]
+    assert panel.get_ylabel() == "share of requests"
+    assert panel.get_position().height * panel.figure.get_figheight() > 4
+    curves = [line.get_color() for line in panel.lines if len(line.get_xdata()) > 10]
+    assert curves[-2:] == [policy_marks([name])[name].colour for name in ("cache_aware", "btb")]
+
+
+@pytest.mark.parametrize(
+    ("base", "btb", "title"),
+    [
+        ((1, 2, 3, 4), (1, 2, 3, 3), "btb has the lowest p99 TTFT"),
+        ((1, 2, 3, 4), (1, 2, 1, 4), "btb has the lowest p95 TTFT"),
+        ((1, 2, 3, 4), (2, 2, 3, 4.0001), "base has the lowest p50 TTFT"),
+        ((1, 2, 3, 4), (1, 2, 3, 4), "All policies have the same p99 TTFT"),
+    ],
+)
+def test_the_title_of_the_distribution_is_of_the_highest_percentile_that_differs(base, btb, title: str) -> None:
+    names = [f"p{p}_ttft_s" for p in (50, 90, 95, 99)]
+    rows = [
+        Row("s", policy, "all", dict(zip(names, map(float, values), strict=True)))
+        for policy, values in (("base", base), ("btb", btb))
+    ]
+    assert distribution._title(View(Result(tuple(rows), Provenance(baseline="base")), palette.LIGHT)) == title
 
 
 def test_quantiles_are_the_elements_that_the_summary_names(sample: Path) -> None:

@@ -140,6 +140,13 @@ def test_the_film_shows_the_worst_moment_where_no_span_is_named(sample: Path) ->
     assert first < BURST_AT_S + 2 < last
 
 
+def test_the_film_says_what_its_pins_are_where_there_are_any(sample: Path) -> None:
+    assert animation._note(window(sample)).endswith(
+        "; pins at the right: copies on their way from holder to target, each shown for 0.6 s of film or longer."
+    )
+    assert "copies" not in animation._note(window(sample, window="w0"))
+
+
 @pytest.fixture(scope="module")
 def events(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     file = trace(sample, tmp_path_factory.mktemp("trace") / "run.json")

@@ -4,6 +4,7 @@ import math
 from itertools import pairwise
 
 import pytest
+from chart_samples import make_sweep
 
 from btbench.charts.field import Field
 from btbench.charts.heat_maps import heat_maps
@@ -12,28 +13,9 @@ from btbench.charts.palette import themed
 from btbench.charts.sweep import draw_sweep
 from btbench.charts.sweep_lines import axis_places, line_charts
 from btbench.results.metrics import find_metric
-from btbench.results.summary import Row
-from btbench.results.sweep import Axis, Point, Sweep
+from btbench.results.sweep import Axis
 
 MEAN, REDUCTION = find_metric("mean_ttft_s"), find_metric("mean_reduction_pct")
-
-
-def make_sweep(axes, value, setups=("s",), policies=("cache_aware", "btb")):
-    """A sweep whose mean TTFT is `value(setup, policy, *values of the keys)`; reductions are against cache_aware."""
-    points = [()]
-    for axis in axes:
-        points = [(*point, one) for point in points for one in axis.values]
-    return Sweep("sample", "cache_aware", tuple(axes), tuple(
-        Point(at, tuple(
-            Row(setup, policy, "all", {
-                "mean_ttft_s": value(setup, policy, *at),
-                "mean_reduction_pct": None if policy == "cache_aware" else
-                100 * (1 - value(setup, policy, *at) / value(setup, "cache_aware", *at)),
-            })
-            for setup in setups for policy in policies
-        ))
-        for at in points
-    ))  # fmt: skip
 
 
 DELAYS = Axis("router.signal_delay_s", (0, 0.01, 0.1, 1))

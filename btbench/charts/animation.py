@@ -16,9 +16,9 @@ from PIL import Image
 
 from btbench.charts.gif import Palette, Pixels, write_gif
 from btbench.charts.layout import fixed_figure, plain_axes, shorten, text_width_in
-from btbench.charts.over_time import in_flight, mean_so_far, per_replica
+from btbench.charts.over_time import arrival_rate, in_flight, mean_so_far, per_replica
 from btbench.charts.palette import tint
-from btbench.charts.timeline import ARRIVAL_BINS, NAMED, worst_title
+from btbench.charts.timeline import NAMED, worst_title
 from btbench.charts.view import View
 from btbench.charts.window import Array, Choice, WindowView, need_window
 from btbench.progress import Progress, silent
@@ -64,10 +64,9 @@ def _stage(view: View, shown: WindowView) -> tuple[Figure, list[Axes], Axes]:
     rows = ceil(len(shown.policies) / columns)
     panel_in, gap_in, strip_in = min(max(0.28 * len(shown.replicas), 1.0), 3.0), 0.62, 0.45
     body_in = rows * (panel_in + gap_in) + strip_in
-    span = f"{shown.span_s[0]:,.1f} to {shown.span_s[1]:,.1f} s"
-    note = f"{shown.setup}, window {shown.window}, {span}. Solid: running, light: queued; arrows: copies."
     left_in = 0.3 + text_width_in([shorten(name, 14) for name in shown.replicas], 9)
-    figure = fixed_figure(body_in, worst_title(view, shown), f"{view.subtitle}. {note}", left_in, above_in=0.55)
+    subtitle = f"{view.subtitle}. {_note(shown)}"
+    figure = fixed_figure(body_in, worst_title(view, shown), subtitle, left_in, above_in=0.55)
     heights = [*[panel_in] * rows, strip_in]
     grid = figure.add_gridspec(
         rows + 1, columns, height_ratios=heights, hspace=gap_in * (rows + 1) / sum(heights), wspace=0.08
@@ -81,9 +80,17 @@ def _stage(view: View, shown: WindowView) -> tuple[Figure, list[Axes], Axes]:
     return figure, panels, figure.add_subplot(grid[rows, :])
 
 
+def _note(shown: WindowView) -> str:
+    """What is seen; copies, which are over in no time, stay longer than they take."""
+    span = f"{shown.span_s[0]:,.1f} to {shown.span_s[1]:,.1f} s"
+    least = f"{COPY_FRAMES / FRAMES_PER_S:.1f} s"
+    copies = f"; pins at the right: copies on their way from holder to target, each shown for {least} of film or longer"
+    copied = any(len(replayed.copied.source) for replayed in shown.policies.values())
+    return f"{shown.setup}, window {shown.window}, {span}. Solid: running, light: queued{copies if copied else ''}."
+
+
 def _play_time(view: View, strip: Axes, shown: WindowView, moments: Array, moving: list[Artist]) -> Update:
-    counts, edges = np.histogram(shown.arrival_s, ARRIVAL_BINS, shown.span_s)
-    rate = counts / np.diff(edges)
+    rate, edges = arrival_rate(shown.arrival_s, shown.span_s)
     strip.stairs(rate, edges, fill=True, color=view.theme.line)
     strip.set_xlim(shown.span_s)
     strip.set_ylim(0, max(float(rate.max()), 1e-9))

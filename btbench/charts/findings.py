@@ -10,6 +10,7 @@ from btbench.results import numbers
 from btbench.results.summary import ALL
 
 SAME_PCT = 1.0  # what changes by less is said to be the same
+ALIKE = 1.001  # ratio up to which values are taken to be equal
 
 
 def reduction_title(view: View) -> str:
@@ -69,6 +70,14 @@ def tenths(values_pct: Sequence[float]) -> str:
     return high if low == high else f"{low[:-1]}–{high}"
 
 
+def all_alike(view: View, metric: str) -> bool:
+    """Whether all policies have the same value (alike to a thousandth) on each setup."""
+    values: dict[str, list[float]] = {}
+    for (setup, _), row in view.rows.items():
+        values.setdefault(setup, []).append(float(row[metric] or 0))
+    return all(max(of) <= min(of) * ALIKE for of in values.values())
+
+
 def lowest_title(view: View, metric: str, words: str) -> str:
     """Which policies have the lowest value (alike to a thousandth) on the most setups."""
     wins = dict.fromkeys(view.result.policies, 0)
@@ -77,7 +86,7 @@ def lowest_title(view: View, metric: str, words: str) -> str:
         values = {policy: float(row[metric] or 0) for (other, policy), row in view.rows.items() if other == setup}
         least = min(values.values())
         for policy, value in values.items():
-            wins[policy] += value <= least * 1.001
+            wins[policy] += value <= least * ALIKE
     most = max(wins.values())
     best = [policy for policy, count in wins.items() if count == most]
     if len(wins) == 1:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from btbench.charts.findings import percents
 from btbench.charts.layout import shorten
 from btbench.charts.lines import Key, line_chart
-from btbench.charts.reduction import draw_percents, ends_of
+from btbench.charts.reduction import draw_percents, ends_of, room_for
 from btbench.charts.view import View
 
 
@@ -21,7 +21,8 @@ def gap_chart(view: View) -> Figure | None:
         return None
     note = "Floor: no queue, and all that earlier requests brought in is in HBM; no policy can beat it."
     lines = line_chart(view, known, ["Share of the gap closed"], _title(view, known), note)
-    draw_percents(view, lines.panels[0], lines, known, ends_of(known.values()))
+    shares = known.values()
+    draw_percents(view, lines.panels[0], lines, known, ends_of(shares), room_for(shares, lines.size))
     lines.panels[0].set_xlabel(f"% of the way from the mean TTFT of {shorten(view.baseline)} to the floor")
     return lines.figure
 

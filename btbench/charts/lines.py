@@ -15,6 +15,8 @@ from btbench.charts.view import View
 Key = tuple[str, str]  # setup, policy
 
 ROOMY = 40  # lines from which on they stand closer
+SCREEN_IN = 7.2  # panels higher than a screen have their ticks at the top too
+TICKS_IN = 0.2  # what these take
 
 
 class Lines(NamedTuple):
@@ -24,6 +26,7 @@ class Lines(NamedTuple):
     panels: list[Axes]
     places: dict[Key, float]  # the y of each line, downwards
     size: float  # of the texts, in points
+    above_in: float  # what ticks take above the panels
 
 
 def line_chart(view: View, keys: Iterable[Key], panels: Sequence[str], title: str, note: str = "") -> Lines:
@@ -35,7 +38,9 @@ def line_chart(view: View, keys: Iterable[Key], panels: Sequence[str], title: st
     names = [shorten(policy, 24) for _, policy in places], [shorten(setup) for setup in setups]
     policies_in, setups_in = (text_width_in(texts, size) for texts in names)
     subtitle = f"{view.subtitle}. {note}" if note else view.subtitle
-    figure = fixed_figure(extent * line_in, title, subtitle, left_in=policies_in + setups_in + 0.4)
+    above_in = TICKS_IN if extent * line_in > SCREEN_IN else 0.0
+    left_in = policies_in + setups_in + 0.4
+    figure = fixed_figure(extent * line_in, title, subtitle, left_in, above_in=0.3 + above_in)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     first = axes[0]
     first.set_ylim(extent - 0.8, -0.8)
@@ -44,12 +49,13 @@ def line_chart(view: View, keys: Iterable[Key], panels: Sequence[str], title: st
     first.set_yticks(list(setups.values()), names[1], color=view.theme.ink, size=size)
     for panel, name in zip(axes, panels, strict=True):
         plain_axes(panel, "x")
-        panel.set_title(name)
+        panel.set_title(name, pad=6 + 72 * above_in)
+        panel.tick_params(axis="x", labeltop=above_in > 0)
         panel.tick_params(axis="y", which="both", length=0)
         panel.tick_params(axis="y", which="minor", labelsize=size, pad=4)
         panel.tick_params(axis="y", which="major", pad=4 + 72 * policies_in + 12)
         _stripe(panel, places, view)
-    return Lines(figure, list(axes), places, size)
+    return Lines(figure, list(axes), places, size, above_in)
 
 
 def _places(keys: list[Key]) -> tuple[dict[Key, float], dict[str, float]]:

@@ -43,7 +43,7 @@ _POLICIES = {
     "preble": Mark("#5CB49C", "p", "\\", (6, 2)),
     "llm_d": Mark("#999933", "h", "/", (4, 2, 1, 2)),
     "power_of_two": Mark("#B3618D", "d", "x", (2, 2)),
-    "prefix_hash": Mark("#8C6D31", "8", "-", (10, 2)),
+    "prefix_hash": Mark("#8C6D31", "8", "/-", (10, 2)),
     "pull": Mark("#9C3184", "*", "+", (6, 1, 2, 1)),
 }
 _ON_DARK = {

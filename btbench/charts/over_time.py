@@ -6,6 +6,14 @@ import numpy as np
 
 from btbench.charts.window import Array, Replayed
 
+ARRIVAL_BINS = 200
+
+
+def arrival_rate(arrival_s: Array, span_s: tuple[float, float]) -> tuple[Array, Array]:
+    """Arrivals per second in equal bins of a span, and the edges of these."""
+    counts, edges = np.histogram(arrival_s, ARRIVAL_BINS, span_s)
+    return counts / np.diff(edges), edges
+
 
 def most_at_once(begin_s: Array, end_s: Array, edges_s: Array) -> Array:
     """For each bin between neighbouring edges, how many intervals [begin, end) overlap at the same time, at most.

@@ -43,8 +43,9 @@ def reduction_chart(view: View) -> Figure | None:
     }
     drawn = [value for of in (*values.values(), *published.values()) for value in of.values()]
     ends = ends_of([*drawn, *(end for reach in reaches.values() for end in reach)])
-    for panel, name in zip(lines.panels, _STATISTICS, strict=True):
-        draw_percents(view, panel, lines, values[name], ends, reaches if name == "mean" else {})
+    room = room_for([value for of in values.values() for value in of.values()], lines.size)
+    for panel, name in zip(lines.panels, _STATISTICS, strict=True):  # on one scale
+        draw_percents(view, panel, lines, values[name], ends, room, reaches if name == "mean" else {})
         _draw_ticks(view, panel, lines, published[name])
         panel.set_xlabel(f"% less than {shorten(view.baseline, 24)}")
     return lines.figure
@@ -57,23 +58,28 @@ def ends_of(values: Collection[float]) -> tuple[float, float]:
     return max(floor(low / step) * step, _WORST_PCT), max(ceil(high / step) * step, step if low == 0 else 0)
 
 
+def room_for(values: Collection[float], size: float) -> tuple[float, float]:
+    """Inches that the values of bars take in writing, before an axis and behind it."""
+    before, after = ([_written(value) for value in values if (value < 0) == below] for below in (True, False))
+    return text_width_in(before, size) + 0.12, text_width_in(after, size) + 0.12
+
+
+def _written(percent: float) -> str:
+    return ("◂ " if percent < _WORST_PCT else "") + numbers.percent(percent).replace("-", "\N{MINUS SIGN}")
+
+
 def draw_percents(
     view: View,
     panel: Axes,
     lines: Lines,
     values: Mapping[Key, float],
     ends: tuple[float, float],
+    room_in: tuple[float, float],
     reaches: Mapping[Key, tuple[float, float]] = NO_REACHES,
 ) -> None:
     """Bars between the ends, each with its value behind its whisker; bars below -100 % end there, numbers do not."""
     left, right = ends
-    texts = {
-        key: ("◂ " if value < _WORST_PCT else "") + numbers.percent(value).replace("-", "\N{MINUS SIGN}")
-        for key, value in values.items()
-    }
-    before = [text for key, text in texts.items() if values[key] < 0]
-    after = [text for key, text in texts.items() if values[key] >= 0]
-    fit(panel, left, right, text_width_in(before, lines.size) + 0.12, text_width_in(after, lines.size) + 0.12)
+    fit(panel, left, right, *room_in)
     step = next(step for step in (5, 25, 50) if (right - left) / step <= 5)
     panel.set_xticks([tick for tick in range(-100, 101, step) if left <= tick <= right])
     for key, value in values.items():
@@ -84,7 +90,7 @@ def draw_percents(
             panel.plot(reach, [y, y], color=view.theme.page, linewidth=2.6, solid_capstyle="butt")
             panel.plot(reach, [y, y], color=view.theme.ink, linewidth=1.2, solid_capstyle="butt")
         panel.annotate(
-            texts[key], (max(shown, *reach, 0.0) if value >= 0 else min(shown, *reach, 0.0), y),
+            _written(value), (max(shown, *reach, 0.0) if value >= 0 else min(shown, *reach, 0.0), y),
             (4 if value >= 0 else -4, 0), textcoords="offset points",
             ha="left" if value >= 0 else "right", va="center_baseline", size=lines.size,
         )  # fmt: skip

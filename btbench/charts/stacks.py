@@ -121,4 +121,8 @@ def draw_bars(
     patches = [
         Patch(facecolor=tint(grey, view.theme, s.strength), edgecolor=grey, hatch=s.hatch, label=s.name) for s in steps
     ]
-    panel.legend(handles=patches, loc="lower left", bbox_to_anchor=(-0.01, 1), ncols=len(steps), borderaxespad=0.1)
+    height_in = panel.get_position().height * lines.figure.get_figheight()
+    panel.legend(
+        handles=patches, loc="lower left", bbox_to_anchor=(-0.01, 1 + lines.above_in / height_in), ncols=len(steps),
+        borderaxespad=0.1,
+    )  # fmt: skip

@@ -9,15 +9,15 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from btbench.charts.field import MANY_TIMES, Field
 from btbench.charts.layout import WIDTH_IN, fixed_figure, plain_axes, shorten, text_width_in
+from btbench.charts.legend import draw_legend, legend_height_in
 from btbench.charts.marks import Mark, policy_marks
 from btbench.charts.scales import around, log_axis
 from btbench.results.sweep import said
 
-COLUMNS, LEGEND_COLUMNS = 3, 6
+COLUMNS = 3
 PANEL_IN, ALONE_IN, GAP_IN = 2.0, 3.0, 0.8
 
 
@@ -27,14 +27,14 @@ def line_charts(field: Field) -> Figure:
     setups = list(dict.fromkeys(setup for setup, _ in values))
     columns = min(COLUMNS, len(setups))
     rows, panel_in = ceil(len(setups) / columns), PANEL_IN if len(setups) > 1 else ALONE_IN
-    policies = list(dict.fromkeys(policy for _, policy in values))
-    legend_in = 0.1 + 0.2 * ceil(len(policies) / LEGEND_COLUMNS)
+    marks = policy_marks([policy for _, policy in field.sweep.series(field.part)], field.theme)
+    shown = {policy: marks[policy] for _, policy in values}
+    legend_in = legend_height_in(shown)
     body_in = legend_in + rows * panel_in + (rows - 1) * GAP_IN
     figure = fixed_figure(body_in, _title(field), field.subtitle, left_in=0.85)
     top, bottom = figure.subplotpars.top, figure.subplotpars.bottom
     figure.subplots_adjust(top=top - (top - bottom) * legend_in / body_in, hspace=GAP_IN / panel_in, wspace=0.36)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    marks = policy_marks([policy for _, policy in field.sweep.series(field.part)], field.theme)
     places = axis_places(axis.values)
     for panel, setup in zip(panels, setups, strict=False):
         here = {policy: values[setup, policy] for other, policy in values if other == setup}
@@ -44,16 +44,8 @@ def line_charts(field: Field) -> Figure:
         panel.set_xlabel(f"{axis.key}, log scale" if _are_wide(axis.values) else axis.key)
     for panel in panels[len(setups) :]:
         panel.set_visible(False)
-    handles = [_handle(policy, marks[policy]) for policy in policies]
-    panels[0].legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(-0.02, 1 + 0.27 / panel_in), ncols=LEGEND_COLUMNS,
-        borderaxespad=0, handlelength=3,
-    )  # fmt: skip
+    draw_legend(panels[0], shown, panel_in)
     return figure
-
-
-def _handle(policy: str, mark: Mark) -> Line2D:
-    return Line2D([], [], color=mark.colour, linestyle=mark.line_style, marker=mark.marker, label=shorten(policy, 24))
 
 
 def axis_places(values: Sequence[Any]) -> list[float]:

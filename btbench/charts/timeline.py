@@ -15,13 +15,13 @@ from matplotlib.ticker import MaxNLocator
 
 from btbench.charts.findings import best_policy
 from btbench.charts.layout import fixed_figure, shorten, text_width_in
-from btbench.charts.over_time import burst_starts, per_replica
+from btbench.charts.over_time import arrival_rate, burst_starts, per_replica
 from btbench.charts.scales import tick_count
 from btbench.charts.view import View
 from btbench.charts.window import WHOLE, Array, Choice, Copied, WindowView, read_window
 from btbench.results import numbers
 
-BINS, ARRIVAL_BINS = 600, 200
+BINS = 600
 ARRIVALS_IN, GAP_IN = 0.5, 0.34
 NAMED = 12  # at most so many replicas are named at an axis
 
@@ -86,8 +86,7 @@ def _panels(view: View, shown: WindowView, title: str, note: str) -> tuple[Figur
 
 
 def _draw_arrivals(view: View, panel: Axes, shown: WindowView, bursts: list[float]) -> None:
-    counts, edges = np.histogram(shown.arrival_s, ARRIVAL_BINS, shown.span_s)
-    rate = counts / np.diff(edges)
+    rate, edges = arrival_rate(shown.arrival_s, shown.span_s)
     top = max(float(rate.max()), 1e-9)
     panel.stairs(rate, edges, fill=True, color=view.theme.soft)
     panel.plot(bursts, [top * 1.18] * len(bursts), "v", color=view.theme.ink, markersize=5, clip_on=False)
