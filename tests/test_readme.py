@@ -23,7 +23,7 @@ PYTHON = re.compile(r"```python\n# (\S+\.py)\n(.*?)```", re.DOTALL)
 
 def run(command: str, folder: Path) -> str:
     """What a command prints, errors included and notes not, at 80 columns; behind `> FILE`, nothing."""
-    command, _, file = command.partition(" > ")
+    command, file = re.fullmatch(r"(.*?)(?: > (\S+\.txt))?", command).groups()
     done = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)],
         cwd=folder,
