@@ -19,11 +19,11 @@ from matplotlib.text import Text
 
 from btbench.charts import distribution, draw, findings, layout, palette, saving
 from btbench.charts.distribution import ttft_quantiles
-from btbench.charts.draw import draw_result, open_view
+from btbench.charts.draw import draw_result
 from btbench.charts.marks import policy_marks
 from btbench.charts.scales import log_ticks, tick_duration, tick_size
 from btbench.charts.timeline import timeline_chart
-from btbench.charts.view import View
+from btbench.charts.view import View, open_view
 from btbench.errors import OutputError, UsageError
 from btbench.policies.registry import NAMES
 from btbench.results import numbers

@@ -22,6 +22,7 @@ from btbench.analysis.options import Options
 from btbench.charts import animation, costs, draw, layout
 from btbench.charts.comparison import draw_comparisons
 from btbench.charts.sweep import draw_sweep
+from btbench.charts.view import open_view
 from btbench.charts.window import WHOLE
 from btbench.cli.trace_report.folder import draw_charts
 from btbench.cluster.costs import KvCosts
@@ -79,7 +80,7 @@ def film(folder: Path, path: Path, patch: pytest.MonkeyPatch) -> None:
     """One frame of a film, while copies are on their way."""
     patch.setattr(animation, "FRAMES", 12)
     patch.setattr(animation, "FILM_DPI", DPI)
-    with draw.open_view(folder) as view:
+    with open_view(folder) as view:
         animation.write_film(view, WHOLE, path.with_suffix(".gif"))
     frames = Image.open(path.with_suffix(".gif"))
     frames.seek(9)

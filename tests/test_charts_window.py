@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from btbench.charts import animation
-from btbench.charts.draw import open_view
 from btbench.charts.over_time import burst_starts, in_flight, mean_so_far, most_at_once, per_replica
 from btbench.charts.perfetto import write_perfetto
+from btbench.charts.view import open_view
 from btbench.charts.window import WHOLE, Choice, WindowView, read_window
 from btbench.errors import UsageError
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from btbench.charts.draw import stem_of
 from btbench.charts.layout import shorten, text_width_in
 from btbench.charts.lines import Key, Lines, fit, line_chart
 from btbench.charts.palette import themed
-from btbench.charts.saving import save_figure
+from btbench.charts.saving import save_figure, stem_of
 from btbench.charts.scales import around, log_axis, tick_duration, tick_size
 from btbench.charts.view import View
 from btbench.results import numbers

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,25 +12,23 @@ from matplotlib.figure import Figure
 
 from btbench.charts.distribution import distribution_chart
 from btbench.charts.gap import gap_chart
-from btbench.charts.palette import themed
 from btbench.charts.perfetto import write_perfetto
 from btbench.charts.reduction import reduction_chart
-from btbench.charts.saving import FORMATS, check_formats, file_name, save_figure
+from btbench.charts.saving import FORMATS, check_formats, file_name, save_figure, stem_of
 from btbench.charts.stacks import hits_chart, split_chart
 from btbench.charts.timeline import timeline_chart
 from btbench.charts.ttft import ttft_chart
-from btbench.charts.view import View
+from btbench.charts.view import View, open_view
 from btbench.charts.window import WHOLE, Choice, need_window
 from btbench.charts.work import copies_chart, prefill_chart
-from btbench.errors import BtbenchError, OutputError, UsageError, nearest
+from btbench.errors import OutputError
 from btbench.progress import Progress, silent
-from btbench.results.files import REQUESTS, SCENARIO, load_result
+from btbench.results.files import REQUESTS
 from btbench.results.folder import CHARTS
 from btbench.results.report import REPORT, report_page
 from btbench.results.stored import COPIES
 from btbench.results.summary import ALL
 from btbench.results.whole import whole_file, whole_files
-from btbench.scenario import Scenario, load_scenario
 
 PARTS = 4  # of a trace that are drawn apart, at most
 
@@ -50,7 +47,8 @@ Tell = Callable[[str], None]  # hears what a user should know, though the work g
 
 
 class _Chart(NamedTuple):
-    stem: str  # of its files
+    stem: str
+    names: list[str]  # of its files, one a format
     draw: Callable[[View], Figure | None]
     view: View
 
@@ -81,42 +79,46 @@ def draw_result(
     with open_view(folder, theme, part) as view:
         own = view.folder / CHARTS
         target = own if out is None or out.resolve() == own.resolve() else out
-        charts = _charts(view, choice)
-        names = {chart.stem: [file_name(chart.stem, kind, view.theme) for kind in formats] for chart in charts}
-        moving = file_name(stem_of("timeline", part), "gif", view.theme) if film else ""
+        charts = _charts(view, choice, formats)
+        moving = [file_name(stem_of("timeline", part), "gif", view.theme)] if film else []
         if not force:
-            every = [name for of in names.values() for name in of] + [moving] * film
-            _check_free([] if target == own else [target / name for name in every], perfetto)
+            names = [*(name for chart in charts for name in chart.names), *moving]
+            _check_free([] if target == own else [target / name for name in names], perfetto)
         if film or perfetto or choice != WHOLE:
             need_window(view, choice)  # before anything is drawn
         _tell_of_missing(view, tell)
         with ExitStack() as whole:
-            page = whole.enter_context(whole_file(view.folder / REPORT)) if target == own else None
+            report = whole.enter_context(whole_file(view.folder / REPORT)) if target == own else None
             beside = perfetto is not None and perfetto.parent.resolve() == target.resolve()
             trace = whole.enter_context(whole_file(perfetto)) if perfetto and not beside else None
             aside = whole.enter_context(whole_files(target))
             drawn = _draw(charts, aside, formats, progress)
-            if film:
-                _write_film(view, choice, aside / moving, progress)
+            for name in moving:
+                _write_film(view, choice, aside / name, progress)
             if perfetto:
                 write_perfetto(view, choice, trace or aside / perfetto.name)
-            stale = _other_forms(target, drawn, names) if page else []
-            if page:
+            stale = _other_forms(own, drawn) if report else []
+            if report:
                 kept = [path for path in own.iterdir() if path not in stale and not (aside / path.name).exists()]
-                page.write_text(report_page(view.folder, [*aside.iterdir(), *kept]), encoding="utf-8")
+                report.write_text(report_page(view.folder, [*aside.iterdir(), *kept]), encoding="utf-8")
         for path in stale:
             path.unlink()
-    _tell_of_old(target, [name for stem, of in names.items() if stem not in drawn for name in of], stale, view, tell)
-    paths = [target / name for stem in drawn for name in names[stem]] + [target / moving] * film
+    _tell_of_old(target, [name for chart in charts if chart not in drawn for name in chart.names], stale, view, tell)
+    paths = [target / name for name in [*(name for chart in drawn for name in chart.names), *moving]]
     return [*paths, perfetto] if perfetto else paths
 
 
-def _charts(view: View, choice: Choice) -> list[_Chart]:
+def _charts(view: View, choice: Choice, formats: Sequence[str]) -> list[_Chart]:
     """Those of the part in view, and of the whole trace the reductions of its parts: bursts and ordinary traffic."""
-    charts = [_Chart(stem_of(name, view.part), draw, view) for name, draw in RESULT_CHARTS]
-    charts.append(_Chart(stem_of("timeline", view.part), lambda view: timeline_chart(view, choice), view))
+    found = [(name, draw, view) for name, draw in RESULT_CHARTS]
+    found.append(("timeline", lambda view: timeline_chart(view, choice), view))
     apart = view.result.distinct_parts[1 : 1 + PARTS] if view.part == ALL else []
-    return charts + [_Chart(stem_of("reduction", p), reduction_chart, replace(view, part=p)) for p in apart]
+    found += [("reduction", reduction_chart, replace(view, part=part)) for part in apart]
+    return [
+        _Chart(stem, [file_name(stem, kind, view.theme) for kind in formats], draw, shown)
+        for name, draw, shown in found
+        if (stem := stem_of(name, shown.part))
+    ]
 
 
 def _check_free(files: Sequence[Path], perfetto: Path | None) -> None:
@@ -132,15 +134,15 @@ def _check_free(files: Sequence[Path], perfetto: Path | None) -> None:
         raise OutputError(f"{perfetto} exists already", "Replace it with --force, or choose another file.")
 
 
-def _draw(charts: Sequence[_Chart], folder: Path, formats: Sequence[str], progress: Progress) -> list[str]:
-    """Draw the charts into the folder; returns the stems of those that the result has data for."""
+def _draw(charts: Sequence[_Chart], folder: Path, formats: Sequence[str], progress: Progress) -> list[_Chart]:
+    """Draw the charts into the folder; returns those that the result has data for."""
     drawn = []
     for k, chart in enumerate(charts):
         progress("drawing", k, len(charts))
         figure = chart.draw(chart.view)
         if figure is not None:
             save_figure(figure, folder, chart.stem, formats, chart.view.theme)
-            drawn.append(chart.stem)
+            drawn.append(chart)
     return drawn
 
 
@@ -150,12 +152,10 @@ def _write_film(view: View, choice: Choice, path: Path, progress: Progress) -> N
     write_film(view, choice, path, progress)
 
 
-def _other_forms(folder: Path, drawn: Sequence[str], names: Mapping[str, Sequence[str]]) -> list[Path]:
+def _other_forms(folder: Path, drawn: Sequence[_Chart]) -> list[Path]:
     """Files of charts that were drawn, in a form that was not: they show what was chosen before."""
-    new = [Path(names[stem][0]).stem for stem in drawn]
-    forms = [folder / f"{stem}.{kind}" for stem in new for kind in FORMATS]
-    written = {name for stem in drawn for name in names[stem]}
-    return [path for path in forms if path.is_file() and path.name not in written]
+    forms = [(chart, f"{Path(chart.names[0]).stem}.{kind}") for chart in drawn for kind in FORMATS]
+    return [folder / name for chart, name in forms if name not in chart.names and (folder / name).is_file()]
 
 
 def _tell_of_missing(view: View, tell: Tell) -> None:
@@ -171,26 +171,3 @@ def _tell_of_old(target: Path, names: Sequence[str], removed: Sequence[Path], vi
         tell(f"not drawn again, as {why}: {', '.join(old)}; those in {target} are of before")
     if removed:
         tell(f"removed from {target}, as other forms were drawn: {', '.join(path.name for path in removed)}")
-
-
-@contextmanager
-def open_view(folder: Path, theme: str = "light", part: str = ALL) -> Iterator[View]:
-    """A stored result, to be drawn in this theme inside the context."""
-    result = load_result(folder)
-    if part not in result.parts:
-        raise UsageError(f"no such part of the trace: {part!r}", nearest(part, result.parts))
-    with themed(theme) as page:
-        yield View(result, page, part, _scenario(result.folder or folder))
-
-
-def stem_of(name: str, part: str) -> str:
-    """What the file of a chart is called, before its ending."""
-    return name if part == ALL else name + "-" + re.sub(r"[^\w.-]+", "_", part)
-
-
-def _scenario(folder: Path) -> Scenario | None:
-    """The scenario of a result, where its file is there and this version reads it."""
-    try:
-        return load_scenario(folder / SCENARIO)
-    except BtbenchError:
-        return None

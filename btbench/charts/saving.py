@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from btbench.charts.palette import LIGHT, Theme
 from btbench.errors import UsageError, nearest
+from btbench.results.summary import ALL
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -46,3 +48,8 @@ def save_figure(figure: Figure, folder: Path, stem: str, formats: Sequence[str],
 def file_name(stem: str, kind: str, theme: Theme) -> str:
     """`stem.png`, or `stem-dark.png` on a dark page."""
     return f"{stem}.{kind}" if theme is LIGHT else f"{stem}-{theme.name}.{kind}"
+
+
+def stem_of(name: str, part: str) -> str:
+    """What the file of a chart is called, before its ending."""
+    return name if part == ALL else name + "-" + re.sub(r"[^\w.-]+", "_", part)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from btbench.charts.draw import stem_of
 from btbench.charts.field import Field
 from btbench.charts.heat_maps import heat_maps
 from btbench.charts.palette import themed
-from btbench.charts.saving import save_figure
+from btbench.charts.saving import save_figure, stem_of
 from btbench.charts.sweep_lines import line_charts
 from btbench.results.metrics import Metric
 from btbench.results.sweep import Sweep

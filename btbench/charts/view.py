@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,13 +11,14 @@ from pathlib import Path
 import polars as pl
 
 from btbench.charts.marks import Mark, policy_marks
-from btbench.charts.palette import Theme
+from btbench.charts.palette import Theme, themed
+from btbench.errors import BtbenchError, UsageError, nearest
 from btbench.results import numbers
-from btbench.results.files import Result
+from btbench.results.files import SCENARIO, Result, load_result
 from btbench.results.stored import scan_copies, scan_requests, scenario_text
 from btbench.results.summary import ALL, Row
 from btbench.results.words import headline
-from btbench.scenario import Scenario
+from btbench.scenario import Scenario, load_scenario
 
 
 @dataclass(frozen=True)
@@ -82,3 +84,21 @@ class View:
             return headline(self.result)
         requests = next((row["requests"] for row in self.rows.values()), None)
         return f"{headline(self.result)} · of these {numbers.count(requests)} of part {self.part}"
+
+
+@contextmanager
+def open_view(folder: Path, theme: str = "light", part: str = ALL) -> Iterator[View]:
+    """A stored result, to be drawn in this theme inside the context."""
+    result = load_result(folder)
+    if part not in result.parts:
+        raise UsageError(f"no such part of the trace: {part!r}", nearest(part, result.parts))
+    with themed(theme) as page:
+        yield View(result, page, part, _scenario(result.folder or folder))
+
+
+def _scenario(folder: Path) -> Scenario | None:
+    """The scenario of a result, where its file is there and this version reads it."""
+    try:
+        return load_scenario(folder / SCENARIO)
+    except BtbenchError:
+        return None
