@@ -279,6 +279,12 @@ def test_a_chart_higher_than_a_screen_has_its_ticks_at_the_top_too(sample: Path,
                 assert all(panel.xaxis.get_tick_params()["labeltop"] is above for panel in figure.axes)
 
 
+def test_a_timeline_higher_than_a_screen_has_its_times_at_the_top_too(sample: Path, crowd: Path) -> None:
+    for folder, above in ((sample, False), (crowd, True)):
+        with open_view(folder) as view:
+            assert timeline_chart(view).axes[0].xaxis.get_tick_params()["labeltop"] is above
+
+
 def test_the_distribution_of_one_setup_is_high_and_its_baseline_and_best_are_on_top(crowd: Path) -> None:
     with open_view(crowd) as view:
         panel = draw.distribution_chart(view).axes[0]

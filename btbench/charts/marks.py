@@ -102,8 +102,9 @@ def _colour(policy: str, theme: Theme) -> str:
 
 
 def _shades(colour: str, theme: Theme) -> list[str]:
-    """The colour darker and lighter, as far as it stands out from the page."""
-    shades = [_mixed(colour, end, share) for end, share in ((DARK, 0.35), (LIGHT, 0.4), (DARK, 0.55), (LIGHT, 0.6))]
+    """The colour lighter and darker, as far as it stands out from the page; first what stands out more."""
+    away = DARK if theme is LIGHT else LIGHT
+    shades = [_mixed(colour, end, share) for end, share in ((away, 0.35), (theme, 0.4), (away, 0.55), (theme, 0.55))]
     return [shade for shade in shades if _contrast(shade, theme.page) >= _LEAST_CONTRAST]
 
 

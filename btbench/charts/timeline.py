@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from btbench.charts.findings import best_policy
 from btbench.charts.layout import fixed_figure, shorten, text_width_in
+from btbench.charts.lines import SCREEN_IN, TICKS_IN
 from btbench.charts.over_time import arrival_rate, burst_starts, per_replica
 from btbench.charts.scales import tick_count
 from btbench.charts.view import View
@@ -78,10 +79,12 @@ def _panels(view: View, shown: WindowView, title: str, note: str) -> tuple[Figur
     count = len(shown.policies)
     body_in = ARRIVALS_IN + count * (panel_in + GAP_IN)
     left_in = 0.45 + text_width_in([shorten(name, 14) for name in shown.replicas], 9)
-    figure = fixed_figure(body_in, title, f"{view.subtitle}. {note}", left_in, 0.95, above_in=0.16)
+    above_in = TICKS_IN if body_in > SCREEN_IN else 0.0
+    figure = fixed_figure(body_in, title, f"{view.subtitle}. {note}", left_in, 0.95, above_in=0.16 + above_in)
     heights, gap = [ARRIVALS_IN, *[panel_in] * count], GAP_IN * (count + 1) / (body_in - count * GAP_IN)
     grid = figure.add_gridspec(count + 1, 1, height_ratios=heights, hspace=gap)
     first = figure.add_subplot(grid[0])
+    first.tick_params(axis="x", labeltop=above_in > 0, pad=10)  # above the marks of bursts
     return figure, [first, *(figure.add_subplot(grid[k + 1], sharex=first) for k in range(count))]
 
 
