@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from results_samples import BLOCK_BYTES, COPIED_BLOCKS, make_policy, make_replays, make_runs, make_setup, make_trace
 
 from btbench.engine.run import TIERS
-from btbench.errors import PolicyError, UsageError
+from btbench.errors import UsageError
 from btbench.results.metrics import METRICS, find_metric
 from btbench.results.requests import copies_frame, pool_requests, request_frames, requests_frame
 from btbench.results.summary import (
@@ -227,10 +227,37 @@ def test_requests_turned_away_are_counted_and_in_no_other_number():
         assert all(value is None or math.isfinite(value) for value in row.values.values())
 
 
-def test_a_policy_that_turns_every_request_away_is_an_error():
+def test_a_part_whose_requests_were_all_turned_away_holds_counts_alone():
     runs = [RUNS[0], turn_away(RUNS[1], *range(25)), RUNS[2]]
-    with pytest.raises(PolicyError, match=r"'btb' turns away every request on setup '70b_h100x4' \(part synthetic\)"):
-        summarise(TRACE, SETUP, BTB, runs)
+    rows = {row.part: row for row in summarise(TRACE, SETUP, BTB, runs)}
+    assert rows["art"]["mean_ttft_s"] and rows["all"]["rejected"] == 25
+    known = {name for name, value in rows["synthetic"].values.items() if value is not None}
+    assert known == {"requests", "rejected", "engine_s", "requests_per_s"}
+    assert (rows["synthetic"]["requests"], rows["synthetic"]["rejected"]) == (25, 25)
+
+
+@pytest.mark.parametrize("who", ["btb", "cache_aware"])
+def test_what_is_of_different_requests_is_not_compared(who):
+    """Seven windows, so that there are intervals; one request of the second, which is synthetic, is turned away."""
+    trace = make_trace((5,) * 7, ("art", "synthetic", *("art",) * 5))
+    replays = {p.name: (s, p, runs) for s, p, runs in make_replays(trace, {"cache_aware": 1.0, "btb": 0.5})}
+    setup, policy, runs = replays[who]
+    replays[who] = setup, policy, [runs[0], turn_away(runs[1], 3), *runs[2:]]
+    rows = {row.part: row for row in summary_rows(trace, replays.values(), "cache_aware") if row.policy == "btb"}
+    against = [name for name in rows["all"].values if name.endswith("_pct")]
+    for part in ("all", "synthetic"):
+        assert [rows[part][name] for name in against] == [None] * 5
+    assert None not in [rows["art"][name] for name in against]
+
+
+def test_there_is_no_interval_where_another_seed_turns_requests_away():
+    trace = make_trace((5,) * 6, ("",) * 6)
+    first = list(make_replays(trace, {"cache_aware": 1.0, "btb": 0.5}))
+    again = [(setup, policy, [turn_away(runs[0], 1), *runs[1:]]) for setup, policy, runs in first]
+    _, btb = summary_rows(trace, first, "cache_aware", [first])
+    assert btb.reduction_reach
+    _, btb = summary_rows(trace, first, "cache_aware", [again])
+    assert btb["mean_reduction_pct"] and btb.reduction_reach is None
 
 
 @pytest.mark.parametrize(

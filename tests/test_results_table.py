@@ -333,8 +333,71 @@ def test_findings_say_what_was_turned_away():
     values = make_result().rows[0].values | {"mean_reduction_pct": None, "requests": 200, "rejected": 5}
     rows = (Row("s", "mooncake", "all", values),)
     assert findings(Result(rows, Provenance())) == [
-        "mooncake turns away 2.5% of the requests; its TTFT is of the rest."
+        "mooncake turns away 2.5% of the requests; its TTFT is of the rest, so it is not compared with the baseline."
     ]
+
+
+def turning_away(result, **rejected):
+    """The result, had these policies turned so many requests away on their first setup, without what that forbids."""
+    gone = dict.fromkeys(name for name in result.rows[0].values if name.endswith("_pct"))
+    rows = [
+        Row(*row.key, row.values | gone | {"rejected": rejected[row.policy], "floor_mean_ttft_s": 1e-9})
+        if row.policy in rejected and row.setup == result.setups[0]
+        else row
+        for row in result.rows
+    ]
+    return replace(result, rows=tuple(rows))
+
+
+def test_findings_name_the_setups_on_which_a_policy_is_not_compared():
+    told = findings(turning_away(make_result(), btb=25))
+    assert [line for line in told if line.startswith("btb has") and "on both setups" in line]
+    share = numbers.percent(25 / 125 * 100)
+    assert (
+        f"btb turns away {share} of the requests on 70b_h100x4; its TTFT is of the rest, so it is not compared with "
+        "cache_aware there."
+    ) in told
+    told = findings(turning_away(make_result(), cache_aware=25))
+    assert [line for line in told if line.endswith("so others are not compared with it there.")]
+
+
+def test_findings_of_many_policies_name_each_that_turns_requests_away():
+    result = make_result(slowness=MANY_SLOWNESS)
+    told = findings(turning_away(result, smg=5, pull=5))
+    assert [line.split()[0] for line in told if " turns away " in line] == ["smg", "pull"]
+    nothing = [Row(*row.key, {**row.values, "mean_reduction_pct": None}) for row in result.rows]
+    assert not [line for line in findings(replace(result, rows=tuple(nothing))) if " has " in line]
+
+
+def test_findings_name_who_served_nothing():
+    gone = (("a", "mooncake", "all"), ("a", "mooncake", "art"), ("b", "mooncake", "art"), ("c", "mooncake", "art"))
+    assert findings(Result((), Provenance(nothing_served=gone))) == [
+        "mooncake turns away every request on a, so it has no row there.",
+        "mooncake turns away every request of part art on b, c, so it has no row there.",
+    ]
+
+
+@pytest.mark.parametrize("who", [("cache_aware",), ("btb",), ("least_load", "cache_aware", "btb")])
+def test_the_floor_of_a_setup_is_that_of_all_requests(who):
+    result = turning_away(make_result(), **dict.fromkeys(who, 5))
+    sheet = ttft_sheet(result, "all")
+    lines = {line.name: line for line in sheet.groups[0][1]}
+    assert ("floor" in lines) == (len(who) < 3)
+    whole = next((p for p in ("cache_aware", "least_load") if p not in who), None)
+    if whole:
+        assert lines["floor"].cells[0].value == result.row("70b_h100x4", whole)["floor_mean_ttft_s"]
+    for policy in who:
+        assert lines[policy].cells[0].tone != "best"
+    assert "no policy that serves all can beat it" in sheet.note
+
+
+def test_an_overview_leaves_out_where_requests_were_turned_away():
+    result = make_result(slowness=MANY_SLOWNESS)
+    fewer = turning_away(replace(result, rows=tuple(r for r in result.rows if r.setup == result.setups[0])), btb=5)
+    (_, lines), *_ = overview_sheet(fewer).groups
+    assert [cell.text for cell in lines[-1].cells] == ["–"] * 7 and lines[-1].name == "btb"
+    assert [line.name for line in lines if line.cells[0].text == "baseline"] == ["cache_aware"]
+    assert "Left out: setups where requests were turned away." in overview_sheet(fewer).note
 
 
 @pytest.mark.parametrize(

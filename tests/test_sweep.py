@@ -300,3 +300,26 @@ def test_bad_input_is_status_2_and_leaves_nothing(sweep: Sweep, args: list[str],
 def test_the_scenario_of_a_sweep_is_toml(sweep: Sweep) -> None:
     sweep("--set", "seed=1,2", "-o", "deep/out", "-p", "btb")
     assert tomllib.loads(Path("deep/out/scenario.toml").read_text())["policies"] == ["btb"]
+
+
+def test_a_policy_that_turns_every_request_away_leaves_the_rest_told(sweep: Sweep) -> None:
+    """On the first point alone: its row there holds counts, and so does no row of a replay's."""
+    never = '[policy.never]\nbase = "mooncake"\n'
+    Path("small.toml").write_text(SCENARIO.replace('"btb"]', '"never"]').replace("[policy.btb]", never))
+    text = Path("small.toml").read_text().replace("prefix_tokens = 65536\n", "ttft_slo_s = 1e-6\n")
+    Path("small.toml").write_text(text)
+    ended = sweep("--set", "policy.never.ttft_slo_s=1e-6,1e6", "-s", "one", "--format", "json", "-o", "out")
+    assert ended.exit_code == 0, ended.output
+    rows = [row for row in rows_of(ended.stdout) if row["policy"] == "never" and row["part"] == "all"]
+    assert [row["mean_ttft_s"] is None for row in rows] == [True, False]
+    assert rows[0]["requests"] == rows[0]["rejected"] > 0
+    replay = ["replay", "small.toml", "-s", "one", "--format", "json", "--no-charts"]
+    ended = CliRunner().invoke(app, replay)
+    assert ended.exit_code == 0, ended.output
+    assert {row["policy"] for row in rows_of(ended.stdout)} == {"cache_aware"}
+    assert (
+        "never turns away every request on one, so it has no row there." in Path("results/small/table.md").read_text()
+    )
+    ended = CliRunner().invoke(app, [*replay, "-p", "never", "--force"])
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "every request was turned away" in ended.stderr

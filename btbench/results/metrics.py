@@ -99,7 +99,7 @@ METRICS = (
 BY_NAME = {metric.name: metric for metric in METRICS}
 MACHINE_METRICS = ("engine_s", "requests_per_s")  # of this machine and hour, not of the policy: never on stdout
 COUNTS = ("requests", "copies", "unused_copies", "rejected")  # whole numbers
-NULLABLE = (  # None where there is nothing to divide by
+NULLABLE = (  # None where there is nothing to divide by, or requests were turned away
     "mean_reduction_pct",
     "p95_reduction_pct",
     "requests_per_s",

@@ -17,8 +17,11 @@ def overview_sheet(result: Result) -> Sheet:
     groups = []
     for part in result.distinct_parts:
         rows = [row for row in result.rows if row.part == part]
-        lines = [_line(policy, [row for row in rows if row.policy == policy]) for policy in result.policies]
-        lines.sort(key=lambda line: -(line.cells[0].value or 0.0))
+        lines = [
+            _line(policy, [row for row in rows if row.policy == policy], result.provenance.baseline)
+            for policy in result.policies
+        ]
+        lines.sort(key=_rank)
         groups.append(("all requests" if part == ALL else part, tuple(lines)))
     baseline = result.provenance.baseline or "the baseline"
     differs = "differs"
@@ -30,16 +33,23 @@ def overview_sheet(result: Result) -> Sheet:
         tuple(map(Column, columns)),
         tuple(groups),
         "Reduced: mean TTFT, in the median, the worst and the best setup; p95 and gap closed: median. Lower, higher "
-        f"on: setups where mean TTFT {differs}.",
+        f"on: setups where mean TTFT {differs}."
+        + ("" if all(row.serves_all for row in result.rows) else " Left out: setups where requests were turned away."),
         names=("part", "policy"),
     )
 
 
-def _line(policy: str, rows: Sequence[Row]) -> Line:
+def _rank(line: Line) -> tuple[bool, float]:
+    """The best first, the baseline at 0; last those of which nothing is known."""
+    return line.cells[0].text == numbers.NOTHING, -(line.cells[0].value or 0.0)
+
+
+def _line(policy: str, rows: Sequence[Row], baseline: str) -> Line:
     """A policy over all setups; of the baseline, that it is it."""
     reductions = _known(rows, "mean_reduction_pct")
     if not reductions:
-        return Line(policy, (Cell("baseline", "dim"), *(Cell(numbers.NOTHING, "dim"),) * 6))
+        first = "baseline" if policy == baseline else numbers.NOTHING
+        return Line(policy, (Cell(first, "dim"), *(Cell(numbers.NOTHING, "dim"),) * 6))
     lower, higher = (sum(_is_clear(row, sign) for row in rows) for sign in (1, -1))
     return Line(
         policy,

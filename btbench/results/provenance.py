@@ -58,6 +58,7 @@ class Provenance(msgspec.Struct, frozen=True):
     command: str = ""  # the command line that made it
     trace: TraceOrigin | None = None
     setups: tuple[ServedModel, ...] = ()
+    nothing_served: tuple[tuple[str, str, str], ...] = ()  # setup, policy and part that have no row: all turned away
     prefix_tokens: dict[str, int] = {}  # by btb policy: how long a prefix has to be for a copy, in this trace
     versions: dict[str, str] = {}
     machine: dict[str, str | int | None] = {}

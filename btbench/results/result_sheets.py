@@ -78,7 +78,8 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
     has_floor = all(row["floor_mean_ttft_s"] is not None for row in result.rows)
     has_intervals = any(row.reduction_reach for row in result.rows)
 
-    def cells(row: Row, rivals: list[Row]) -> list[Cell]:
+    def cells(row: Row, others: list[Row]) -> list[Cell]:
+        rivals = [rival for rival in others if rival.serves_all] if row.serves_all else []
         return [
             _duration(row, "mean_ttft_s", rivals),
             _reduction(row, "mean_reduction_pct", baseline),
@@ -109,7 +110,8 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
     if has_intervals:
         against += f" 95% interval: of the reduction of the mean, over {intervals_over(result)}."
     if has_floor:
-        against += " Floor: no queue, and all that earlier requests brought in is in HBM; no policy can beat it."
+        whoever = "no policy" if all(row.serves_all for row in result.rows) else "no policy that serves all"
+        against += f" Floor: no queue, and all that earlier requests brought in is in HBM; {whoever} can beat it."
         against += f" Gap closed: of what lies between {baseline or 'the baseline'} and the floor."
     return Sheet(
         titled("Time to first token (TTFT)", part, result.distinct_parts),
@@ -120,10 +122,12 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
 
 
 def _floor_line(rows: Sequence[Row], baseline: str, columns: Sequence[Column]) -> tuple[Line, ...]:
-    """What the mean TTFT of a setup would be at the floor, where it is prefill alone."""
-    base = next((row for row in rows if row.policy == baseline), None)
-    of = base or rows[0]
-    floor_s = of["floor_mean_ttft_s"]
+    """What the mean TTFT of a setup would be at the floor, where it is prefill alone; of all requests, or no line."""
+    whole = [row for row in rows if row.serves_all]
+    if not whole:
+        return ()
+    base = next((row for row in whole if row.policy == baseline), None)
+    floor_s = (base or whole[0])["floor_mean_ttft_s"]
     reduction = reduction_pct(base["mean_ttft_s"], floor_s) if base else None
     known = {name: Cell(numbers.duration(value), "dim", value) for name, value in (("queue", 0.0), ("reuse", 0.0))}
     known["mean"] = known["prefill"] = Cell(numbers.duration(floor_s), "dim", floor_s)

@@ -31,6 +31,7 @@ class Spread:
 
     def __init__(self, trace: Trace) -> None:
         self._labels = np.array([window.label for window in trace.windows])
+        self._sizes = np.array([window.stop - window.start for window in trace.windows])
         self._seen: dict[tuple[str, str], list[_Replayed]] = {}
 
     def add(self, setup: str, policy: str, requests: Requests) -> None:
@@ -40,10 +41,15 @@ class Spread:
         self._seen.setdefault((setup, policy), []).append(_Replayed(*(of.astype(np.float64) for of in sums)))
 
     def reduction_pct(self, setup: str, policy: str, baseline: str, label: str | None) -> Interval | None:
-        """Of (baseline - policy) / baseline x 100 over the windows of a label, or all; None where too few are known."""
+        """Of (baseline - policy) / baseline x 100 over the windows of a label, or all.
+
+        None where too few are known, or requests were turned away under any of the seeds.
+        """
         chosen = slice(None) if label is None else self._labels == label
         of, base = (self._seen.get((setup, name), []) for name in (policy, baseline))
         if not of or len(of) != len(base):
+            return None
+        if any((replayed.requests[chosen] < self._sizes[chosen]).any() for replayed in (*of, *base)):
             return None
         weights = draw_windows(len(of[0].ttft_s[chosen]), len(of))
         if weights is None:

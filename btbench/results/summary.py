@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from btbench.cluster.setup import Setup
 from btbench.engine.run import TIERS, Run
-from btbench.errors import PolicyError, UsageError, nearest
+from btbench.errors import UsageError, nearest
 from btbench.policies.registry import Policy
 from btbench.results.metrics import METRICS
 from btbench.results.requests import Requests, pool_requests
@@ -41,6 +41,11 @@ class Row:
     def key(self) -> tuple[str, str, str]:
         """What the row is about."""
         return self.setup, self.policy, self.part
+
+    @property
+    def serves_all(self) -> bool:
+        """Whether no request was turned away: only then are its times of the same requests as another's."""
+        return not self["rejected"]
 
     @property
     def reduction_reach(self) -> tuple[float, float] | None:
@@ -78,19 +83,16 @@ def summarise(
     """One row a part of the trace; the reductions stay None until `with_reductions` knows the baseline.
 
     `runs` holds one run for each window; `pooled` is `pool_requests(trace, trace.windows, runs)`, where a caller
-    has it already. Raises PolicyError where every request of a part was turned away.
+    has it already. Where every request of a part was turned away, its row holds nothing but counts.
     """
     rows = []
     for part in part_names(trace):
         chosen = [k for k, window in enumerate(trace.windows) if part in (ALL, window.label)]
         windows, runs_here = [trace.windows[k] for k in chosen], [runs[k] for k in chosen]
         requests = pooled if pooled and part == ALL else pool_requests(trace, windows, runs_here)
-        if not len(requests):
-            raise PolicyError(
-                f"policy {policy.name!r} turns away every request on setup {setup.name!r} (part {part})",
-                "Give it a longer ttft_slo_s.",
-            )
-        known = _timings(requests) | _cache(requests) | _cluster(trace, windows, runs_here)
+        known: dict[str, Value] = {}
+        if len(requests):
+            known = _timings(requests) | _cache(requests) | _cluster(trace, windows, runs_here)
         engine_s, replayed = sum(run.engine_s for run in runs_here), len(requests) + requests.rejected
         known |= {"engine_s": engine_s, "requests_per_s": replayed / engine_s if engine_s else None}
         known |= {"requests": replayed, "rejected": requests.rejected}
@@ -161,13 +163,15 @@ def reduction_pct(a: Value, b: Value) -> float | None:
 def with_reductions(rows: Iterable[Row], baseline: str, spread: Spread) -> list[Row]:
     """The rows with what they are against `baseline` on the same setup and part: reductions, intervals, gap closed.
 
-    None for the baseline itself, and where it was not replayed.
+    None for the baseline itself, where it was not replayed, and where either turned requests away: means of different
+    requests cannot be told against each other.
     """
     rows = list(rows)
     of = {row.key: row for row in rows}
     done = []
     for row in rows:
         base = of.get((row.setup, baseline, row.part)) if row.policy != baseline else None
+        base = base if base and base.serves_all and row.serves_all else None
         reductions = {
             f"{name}_reduction_pct": reduction_pct(base[f"{name}_ttft_s"], row[f"{name}_ttft_s"]) if base else None
             for name in ("mean", "p95")

@@ -34,15 +34,42 @@ def findings(result: Result) -> list[str]:
         place = "" if len(result.distinct_parts) == 1 else "all requests: " if part == ALL else f"{part}: "
         for policy in _telling(result, part):
             rows = [row for row in result.rows if (row.policy, row.part) == (policy, part)]
-            reductions = [row["mean_reduction_pct"] for row in rows]
-            known = [float(reduction) for reduction in reductions if reduction is not None]
+            rows = [row for row in rows if row["mean_reduction_pct"] is not None]
+            known = [float(row["mean_reduction_pct"] or 0) for row in rows]
             if known:
                 closed = [row["gap_closed_pct"] for row in rows]
                 lines.append(f"{place}{policy} has {_compared(known, baseline)}{_chance(rows)}{_closing(closed)}.")
-            if any(row["rejected"] for row in rows):
-                shares = [(row["rejected"] or 0) / (row["requests"] or 1) * 100 for row in rows]
-                lines.append(f"{place}{policy} turns away {_span(shares)} of the requests; its TTFT is of the rest.")
-    return lines + _idle(result) + _overloaded(result)
+        lines += [f"{place}{line}" for line in _turning_away(result, part, baseline)]
+    return lines + _serving_nothing(result) + _idle(result) + _overloaded(result)
+
+
+def _turning_away(result: Result, part: str, baseline: str) -> list[str]:
+    """Policies that turn requests away, and what is therefore not told."""
+    lines = []
+    for policy in result.policies:
+        rows = [row for row in result.rows if (row.policy, row.part) == (policy, part)]
+        if where := [row.setup for row in rows if not row.serves_all]:
+            shares = [(row["rejected"] or 0) / (row["requests"] or 1) * 100 for row in rows if not row.serves_all]
+            of = "" if len(where) == len(rows) else f" on {', '.join(where)}"
+            against = "others are not compared with it" if policy == baseline else f"it is not compared with {baseline}"
+            lines.append(
+                f"{policy} turns away {_span(shares)} of the requests{of}; its TTFT is of the rest, so {against}"
+                f"{' there' if of else ''}."
+            )
+    return lines
+
+
+def _serving_nothing(result: Result) -> list[str]:
+    """Policies that turned away every request of a part, which leaves nothing to tell of them."""
+    setups: dict[tuple[str, str], list[str]] = {}
+    for setup, policy, part in result.provenance.nothing_served:
+        if part == ALL or (setup, policy, ALL) not in result.provenance.nothing_served:
+            setups.setdefault((policy, part), []).append(setup)
+    return [
+        f"{policy} turns away every request{'' if part == ALL else f' of part {part}'} on {', '.join(where)}, so it "
+        "has no row there."
+        for (policy, part), where in setups.items()
+    ]
 
 
 def _telling(result: Result, part: str) -> list[str]:
@@ -54,6 +81,8 @@ def _telling(result: Result, part: str) -> list[str]:
     if len(result.policies) <= MANY:
         return result.policies
     typical = {policy: median(known) for policy, known in reductions.items()}
+    if not typical:
+        return []
     return [max(typical, key=typical.__getitem__), min(typical, key=typical.__getitem__)]
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from btbench.cluster.setup import Setup
 from btbench.engine.run import Run
+from btbench.errors import PolicyError
 from btbench.paths import printable_name
 from btbench.policies.registry import Policy
 from btbench.results.files import PROVENANCE, REQUESTS, SCENARIO, SUMMARY, Result, summary_csv, summary_json
@@ -94,11 +95,17 @@ class ResultWriter:
         published: Sequence[Published] = (),
         published_source: str = "",
     ) -> Result:
-        """Write the other files. Returns the result, whose `folder` is where it will be once the context ends."""
+        """Write the other files. Returns the result, whose `folder` is where it will be once the context ends.
+
+        Raises PolicyError where no request was served at all.
+        """
         self._parquet.close()
+        told = [row for row in self._rows if row["mean_ttft_s"] is not None]
+        if not told:
+            raise PolicyError("every request was turned away", "Give the policy a longer ttft_slo_s.")
         pl.concat(self._copies).write_parquet(self.folder / COPIES, compression="zstd")
         result = Result(
-            rows=tuple(with_reductions(self._rows, self._baseline, self._spread)),
+            rows=tuple(with_reductions(told, self._baseline, self._spread)),
             provenance=Provenance(
                 scenario=scenario,
                 baseline=self._baseline,
@@ -107,6 +114,7 @@ class ResultWriter:
                 command=printable_name(command),
                 trace=describe_origin(self._trace),
                 setups=describe_setups(self._setups.values()),
+                nothing_served=tuple(row.key for row in self._rows if row["mean_ttft_s"] is None),
                 prefix_tokens=self._prefix_tokens,
                 versions=package_versions(),
                 machine=this_machine(),
