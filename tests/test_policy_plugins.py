@@ -103,6 +103,7 @@ def test_a_class_says_what_its_copies_are_made_of(folder):
         ("broken.py:A", "broken.py: SyntaxError"),
         ("raising.py:A", "raising.py: ZeroDivisionError"),
         ("taken.py:btb", "btb is the name of a built-in policy"),
+        ("bound.py:floor", "floor is the name of a bound"),
         ("nobody", "no such policy: 'nobody'"),
     ],
 )
@@ -110,6 +111,7 @@ def test_what_is_no_policy_is_refused(folder, name, said):
     (folder / "broken.py").write_text("def f(:\n")
     (folder / "raising.py").write_text("1 / 0\n")
     (folder / "taken.py").write_text(PYTHON.replace("FewestTokens", "btb"))
+    (folder / "bound.py").write_text(PYTHON.replace("FewestTokens", "floor"))
     with pytest.raises(PolicyError) as caught:
         load_plugin(name, folder)
     assert said in str(caught.value)
@@ -300,6 +302,18 @@ def test_a_wrong_decision_of_a_compiled_function_names_policy_and_request(told, 
         replay_told(told, 100, tokens)
 
 
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        (100, 2001),  # a transfer from replica 1, which has not got it
+        (101, 100, 1120),  # a copy to replica 1, which holds it
+    ],
+)
+def test_kv_is_not_moved_from_where_it_is_not_to_where_it_is(told, tokens):
+    with pytest.raises(PolicyError, match=rf"request {len(tokens) - 1}: .*cannot be made"):
+        replay_told(told, *tokens)
+
+
 def test_a_compiled_copy_of_what_is_shorter_than_a_prefix(told):
     with pytest.raises(PolicyError, match=r"request 1: orders a copy"):
         replay_told(told, 100, 1120, blocks="a")
@@ -358,6 +372,18 @@ def test_the_command_line_takes_a_class_of_a_file(folder, monkeypatch):
     again = CliRunner().invoke(app, ["replay", "results/small/scenario.toml", "--no-charts", "-o", "again", "-q"])
     assert again.exit_code == 0, again.output
     assert again.stdout == result.stdout.replace("results/small", "again")
+
+
+@pytest.mark.parametrize("other", ["there/mine.py:FewestTokens", "FewestTokens"])
+def test_two_policies_of_one_name_are_refused_before_any_is_loaded(folder, other):
+    (folder / "there").mkdir()
+    (folder / "there/mine.py").write_text("1 / 0")
+    (folder / "small.toml").write_text(SCENARIO + '[policy.FewestTokens]\nbase = "btb"\n')
+    result = run_replay("-p", "cache_aware", "-p", "mine.py:FewestTokens", "-p", other)
+    assert (result.exit_code, result.stdout) == (2, "")
+    said = f"Error: --policy {other}: mine.py:FewestTokens has the name 'FewestTokens' too"
+    assert said in " ".join(result.stderr.split())
+    assert run_replay("-p", "btb", "-p", "btb").exit_code == 0  # one policy, said twice
 
 
 def test_the_command_line_says_what_a_policy_did_wrong(folder):

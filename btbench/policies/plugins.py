@@ -21,6 +21,7 @@ from btbench.policies.parameters import DEFAULT_PARAMETERS
 from btbench.policies.registry import NAMES, Policy
 
 GROUP = "btbench.policies"
+RESERVED = ("floor",)  # lines of results that are no policy's
 
 
 def is_plugin(name: str) -> bool:
@@ -76,6 +77,11 @@ def _policy(name: str, found: Any, spec: str) -> Policy:
         )
     if name in NAMES:
         raise PolicyError(f"policy {spec!r}: {name} is the name of a built-in policy", "Give it another name.")
+    if name in RESERVED:
+        raise PolicyError(
+            f"policy {spec!r}: {name} is the name of a bound, which has a line of its own in results",
+            "Give it another name.",
+        )
     parameters = DEFAULT_PARAMETERS
     prefix_blocks = getattr(found, "prefix_blocks", None)  # what its copies are made of
     if prefix_blocks is not None:

@@ -17,7 +17,7 @@ from btbench.policies.registry import Policy
 from btbench.scenario.lines import KeyPath
 from btbench.scenario.policies import check_policies, resolve_policies
 from btbench.scenario.problems import Problem, as_error, explain
-from btbench.scenario.resolve import check_references, resolve
+from btbench.scenario.resolve import check_references, policy_name, resolve
 from btbench.scenario.settings import Setting, check_differences, with_value
 from btbench.scenario.tables import ScenarioTable
 from btbench.scenario.toml import format_value
@@ -149,6 +149,7 @@ def _override(scenario: Scenario, overrides: Overrides, known_policies: dict[str
     if overrides.setups:
         setups = _pick(overrides.setups, {s.name: s for s in (*_paper_setups(), *setups)}, "setup")
     if overrides.policies:
+        _check_names(overrides.policies)
         brought = [name for name in overrides.policies if name not in known_policies and is_plugin(name)]
         known_policies |= {name: load_plugin(name, Path()) for name in brought}
         known_policies |= {policy.spec: policy for policy in policies if policy.spec}
@@ -177,6 +178,16 @@ def _pick(wanted: tuple[str, ...], known: dict[str, T], noun: str) -> tuple[T, .
         if name not in known:
             raise UsageError(f"--{noun} {name}: no such {noun}", nearest(name, list(known)))
     return tuple(known[name] for name in dict.fromkeys(wanted))
+
+
+def _check_names(specs: Sequence[str]) -> None:
+    """Raise UsageError where two different policies would stand under one name in the results."""
+    seen: dict[str, str] = {}
+    for spec in dict.fromkeys(specs):
+        if (other := seen.setdefault(policy_name(spec), spec)) != spec:
+            raise UsageError(
+                f"--policy {spec}: {other} has the name {policy_name(spec)!r} too", "Each needs a name of its own."
+            )
 
 
 def _paper_setups() -> tuple[Setup, ...]:

@@ -4,16 +4,19 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import ValidationError, create_model
+from pydantic import TypeAdapter, ValidationError, create_model
 from typing_extensions import Doc
 
 from btbench.errors import nearest
 from btbench.policies.parameters import Parameters
+from btbench.policies.plugins import RESERVED
 from btbench.policies.registry import KINDS, NAMES, Kind, Policy
 from btbench.scenario.problems import Problem, explain
-from btbench.scenario.words import Words
+from btbench.scenario.tables import Name
+from btbench.scenario.words import Words, allowed
 from btbench.trace_spec import Count, Strict
 
+_NAME = TypeAdapter(Name)
 _KINDS = {kind.name: kind for kind in KINDS}
 RIVALS = {"prefix_blocks": "prefix_tokens", "prefix_tokens": "prefix_blocks"}  # two ways to say btb's Y
 
@@ -47,6 +50,8 @@ def check_policies(tables: dict[str, Any]) -> list[Problem]:
         elif name not in NAMES and "base" not in table:
             hint = f'{nearest(name, list(NAMES))} A variant under a name of your own says base = "…".'
             problems.append(Problem(path, ": no such policy", hint))
+        elif name not in NAMES and (wrong := _check_name(name)):
+            problems.append(Problem(path, *wrong))
         elif (base := table.get("base", name)) not in NAMES:
             hint = nearest(str(base), list(NAMES))
             problems.append(Problem((*path, "base"), f" = {base!r}: no such policy", hint))
@@ -55,14 +60,25 @@ def check_policies(tables: dict[str, Any]) -> list[Problem]:
     return problems
 
 
-def _check_keys(path: tuple[str, str], table: dict[str, Any], allowed: type[Strict]) -> list[Problem]:
-    if allowed.model_fields.keys() & table.keys() >= RIVALS.keys():
+def _check_name(name: str) -> tuple[str, str] | None:
+    """What is wrong with a variant's name, which stands in tables and charts, and what is allowed."""
+    if name in RESERVED:
+        return ": is the name of a bound, which has a line of its own in results", "Give the variant another name."
+    try:
+        _NAME.validate_python(name)
+    except ValidationError:
+        return " is no name for a variant", f"Allowed: {allowed(Name)}."
+    return None
+
+
+def _check_keys(path: tuple[str, str], table: dict[str, Any], keys: type[Strict]) -> list[Problem]:
+    if keys.model_fields.keys() & table.keys() >= RIVALS.keys():
         text = ": the prefix is given twice"
         return [Problem((*path, "prefix_tokens"), text, "Keep one of prefix_blocks and prefix_tokens.")]
     try:
-        allowed.model_validate(table)
+        keys.model_validate(table)
     except ValidationError as error:
-        return explain(error, allowed, table, path)
+        return explain(error, keys, table, path)
     return []
 
 

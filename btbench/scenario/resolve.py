@@ -21,12 +21,12 @@ def check_references(table: ScenarioTable) -> list[Problem]:
     """Names that stand for nothing, and names that stand for two things."""
     models, gpus = [*MODELS, *table.models], [*GPUS, *table.gpus]
     policies = list(dict.fromkeys([*NAMES, *table.policy]))
-    in_use = [*table.policies, *map(_name, table.policies)]
+    in_use = [*table.policies, *map(policy_name, table.policies)]
     own = [name for name in table.policies if name not in policies and is_plugin(name)]
     setups = [setup.name for setup in table.setup]
     problems = [
         *_unknown([(("policies", i), name) for i, name in enumerate(table.policies)], [*policies, *own], "policy"),
-        *_repeated([(("policies", i), _name(name)) for i, name in enumerate(table.policies)]),
+        *_repeated([(("policies", i), policy_name(name)) for i, name in enumerate(table.policies)]),
         *_unknown([(("baseline",), table.baseline or table.policies[0])], in_use, "policy of this scenario"),
         *_repeated([(("setup", i, "name"), name) for i, name in enumerate(setups)]),
         *_shadowed("models", table.models, MODELS),
@@ -47,7 +47,7 @@ def check_references(table: ScenarioTable) -> list[Problem]:
     return problems
 
 
-def _name(policy: str) -> str:
+def policy_name(policy: str) -> str:
     """What a policy is called in the results: the user's class, where it is one."""
     return policy.rpartition(":")[2] if ".py:" in policy else policy
 
@@ -84,7 +84,7 @@ def resolve(table: ScenarioTable, path: Path) -> Scenario:
         seed=table.seed,
         seeds=table.seeds,
         policies=tuple(policies),
-        baseline=_name(table.baseline or table.policies[0]),
+        baseline=policy_name(table.baseline or table.policies[0]),
         trace=table.trace,
         options=ServingOptions(**table.engine.model_dump(), **table.router.model_dump()),
         setups=tuple(_setup(setup, models, gpus) for setup in table.setup),
