@@ -262,6 +262,9 @@ class Policy:
     def land(self, t, replicas):
         """What was under way and is there by now enters the caches."""
 
+    def note(self, request, replica):
+        """Hear of a request that another policy has sent to a replica."""
+
     def pick(self, replicas, key):
         """A replica with the smallest key, drawn uniformly."""
         smallest = min(key(replica) for replica in replicas)
@@ -351,7 +354,9 @@ class Btb(Policy):
         if not holders:
             return self.fallback.choose(index, request, replicas)
         self.spread(index, t, key, holders, replicas)
-        return self.least_load(holders)
+        chosen = self.least_load(holders)
+        self.fallback.note(request, chosen)
+        return chosen
 
     def spread(self, index, t, key, holders, replicas):
         """Start copies of a prefix until enough replicas hold it or wait for it."""

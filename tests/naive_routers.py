@@ -72,6 +72,11 @@ class Dynamo(Router):
         self.send(request, chosen, request.input_tokens - hit_tokens(chosen, request, cached))
         return chosen
 
+    def note(self, request, replica):
+        """Hear of a request that btb sends."""
+        cached = max(matched(replica, request), self.on_disk(replica, request))
+        self.send(request, replica, request.input_tokens - hit_tokens(replica, request, cached))
+
     def on_disk(self, replica, request):
         """Leading blocks of a prompt on the shared disk."""
         blocks = 0
@@ -138,6 +143,10 @@ class LlmD(Router):
                 table.popitem(last=False)
         return chosen
 
+    def note(self, request, replica):
+        """Hear of a request that btb sends: it waits, but is not in the table."""
+        self.send(request, replica, 0)
+
     def waiting(self, replica, now_s):
         """Requests whose prefill has not begun."""
         return sum(served.start_s < 0 or served.start_s > now_s for served in self.mine(replica))
@@ -171,6 +180,11 @@ class Mooncake(Router):
             self.transfer(index, request, giver, chosen, prefix)
         self.send(request, chosen, request.input_tokens - hit_tokens(chosen, request, prefix))
         return chosen
+
+    def note(self, request, replica):
+        """Hear of a request that btb sends."""
+        found = matched(replica, request)
+        self.send(request, replica, request.input_tokens - hit_tokens(replica, request, found))
 
     def prefix(self, request, replica, best):
         """How much of the prompt it would find there, after the transfer where one is assumed."""

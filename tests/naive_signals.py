@@ -65,8 +65,9 @@ def last_multiple(time_s, interval_s):
 class Delayed:
     """A policy that hears of the cluster `delay_s` late, every `interval_s`, and of its own decisions at once."""
 
-    def __init__(self, policy, requests, delay_s, interval_s):
+    def __init__(self, policy, requests, delay_s, interval_s, counts_itself=False):
         self.policy = policy
+        self.counts_itself = counts_itself  # the answers it has sent on, whatever reports say
         self.delay_s, self.interval_s = delay_s, interval_s
         looks = {last_multiple(r.arrival_s - delay_s, interval_s) for r in requests if r.arrival_s >= delay_s}
         self.looks = sorted(looks)  # when somebody will have wanted to see the cluster
@@ -112,14 +113,17 @@ class Delayed:
         self.report = self.latest(now_s)
         if self.report is None:
             return [
-                SeenReplica(replica, sent, naive.Cache(replica.costs.budget_blocks))
-                for replica, sent in zip(replicas, self.sent, strict=True)
+                SeenReplica(replica, self.load(r, replica), naive.Cache(replica.costs.budget_blocks))
+                for r, replica in enumerate(replicas)
             ]
         then = self.report
-        return [
-            SeenReplica(replica, then.loads[r] + self.sent[r] - then.sent[r], then.caches[r])
-            for r, replica in enumerate(replicas)
-        ]
+        return [SeenReplica(replica, self.load(r, replica), then.caches[r]) for r, replica in enumerate(replicas)]
+
+    def load(self, r, replica):
+        """Requests in flight: as reported, and what was sent there since."""
+        if self.counts_itself:
+            return replica.load
+        return self.report.loads[r] + self.sent[r] - self.report.sent[r] if self.report else self.sent[r]
 
     def is_awaited(self, copy):
         """A copy is under way until a report has come that was taken after it landed."""
@@ -129,5 +133,7 @@ class Delayed:
 def replay(problem, policy_name):
     """Replay a problem with the delay and the interval that its options name."""
     policy = naive.POLICIES[policy_name](problem.parameters, problem.seed)
-    delayed = Delayed(policy, problem.requests, problem.options.signal_delay_s, problem.options.signal_interval_s)
+    options, deciding = problem.options, {policy_name, problem.parameters.btb.fallback if policy_name == "btb" else ""}
+    counts = bool(deciding & {"sglang", "smg", "prefix_hash"})
+    delayed = Delayed(policy, problem.requests, options.signal_delay_s, options.signal_interval_s, counts)
     return naive.serve(problem.requests, problem.block_tokens, problem.setup, problem.options, delayed)

@@ -47,7 +47,7 @@ def assert_agree(problem: Problem, policies) -> None:
 
 @given(delayed(strategies.problems()))
 def test_any_replay(problem):
-    assert_agree(problem, [*PAPER_POLICIES, "power_of_two", "smg"])
+    assert_agree(problem, [*PAPER_POLICIES, "power_of_two", "smg", "sglang"])
 
 
 @settings(max_examples=25)
@@ -142,6 +142,26 @@ def test_all_that_is_seen_of_a_replica_is_what_it_was_at_the_time_of_the_report(
         for r in range(replicas):
             if report.loads[r] > 0:  # an idle replica's clock stands still in the engine, until it has work
                 assert columns[3][r] == report.clocks_s[r]
+
+
+@settings(max_examples=50)
+@given(strategies.problems(), intervals)
+def test_a_router_that_hears_nothing_has_its_own_account_alone(problem, interval_s):
+    """`mooncake` takes the replica to which it has sent the least to prefill, `llm_d` weighs what it has sent where."""
+    options = replace(problem.options, signal_delay_s=1e6, signal_interval_s=interval_s, max_batch=1000)
+    speed = {(replica.gpu, replica.gpus) for replica in problem.setup.replicas}
+    blind = replace(problem, options=options, parameters=Parameters())
+    sent, expected = [0] * len(problem.setup.replicas), []
+    for request in problem.requests:
+        expected.append(sent.index(min(sent)))
+        sent[expected[-1]] += request.input_tokens
+    if len(speed) == 1:
+        assert through_engine(blind, "mooncake").served.replica.tolist() == expected
+    rule = Parameters().llm_d._replace(kv_weight=0.0, prefix_weight=0.0)
+    waits = through_engine(replace(blind, parameters=Parameters(llm_d=rule)), "llm_d").served.replica.tolist()
+    for i in range(len(waits)):
+        counts = [waits[:i].count(r) for r in range(len(sent))]
+        assert counts[waits[i]] == min(counts)
 
 
 def three_replicas(prompts: list[tuple[float, str]], options: ServingOptions, rule: BtbParameters) -> Run:

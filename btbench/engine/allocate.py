@@ -109,16 +109,23 @@ def new_state(work: Workload, idle: Records, copy_room: int, copied_runs: int) -
     )
 
 
-def view_of(work: Workload, state: State, costs: Costs, signals: Signals) -> ClusterView:
-    """What a policy may look at: the same memory, read-only, without the length of answers."""
+def view_of(
+    work: Workload, state: State, costs: Costs, signals: Signals, counts_itself: bool = False
+) -> ClusterView:
+    """What a policy may look at: the same memory, read-only, without the length of answers.
+
+    One that `counts_itself` (the answers it has sent on and not seen end) knows the load whatever reports say.
+    """
     flights = state.flights
     load, resident, in_hbm, replicas = state.load, state.cache.resident, state.cache.in_hbm, state.replicas
     flying, flights_now, prefixes = flights.flying, flights.under_way, flights.prefixes
     if signals.delay_s > 0:
-        load, replicas = signals.seen_load, signals.seen_replicas
+        load = state.load if counts_itself else signals.seen_load
+        replicas = signals.seen_replicas
         resident, in_hbm = signals.seen_resident, signals.seen_in_hbm
         flying, flights_now, prefixes = signals.awaited, signals.awaited_count, signals.seen_prefixes
     return ClusterView(
+        seen_s=read_only(signals.seen_s),
         load=read_only(load),
         resident=read_only(resident),
         in_hbm=read_only(in_hbm),

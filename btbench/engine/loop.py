@@ -70,8 +70,8 @@ def enqueue(state, i, r):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def can_carry_out(view, i, orders):  # type: ignore[no-untyped-def]
-    """Whether every move of KV that is asked for with request i has blocks, a replica that gives and one that takes."""
+def can_carry_out(view, i, r, orders):  # type: ignore[no-untyped-def]
+    """Whether every move of KV asked for with request i, sent to r, has one that gives and one that takes, as seen."""
     request = view.requests[i]
     replicas = len(view.load)
     copies = orders.ordered[0]
@@ -82,13 +82,26 @@ def can_carry_out(view, i, orders):  # type: ignore[no-untyped-def]
         target = np.int64(orders.target[order])
         if min(source, target) < 0 or max(source, target) >= replicas or source == target:
             return False
+        lacks = 0
         for k in range(request.runs_start, request.runs_start + request.prefix_runs):
             if not has(view.in_hbm[view.run_list[k]], source):
                 return False
+            lacks += not has(view.in_hbm[view.run_list[k]], target)
+        if lacks == 0:
+            return False
+        for earlier in range(order):
+            if orders.target[earlier] == target:
+                return False
     runs = orders.transfer_runs[0]
-    return runs == 0 or (
-        0 < runs <= request.runs_stop - request.runs_start and 0 <= orders.transfer_source[0] < replicas
-    )
+    giver = orders.transfer_source[0]
+    if runs == 0:
+        return True
+    if runs < 0 or runs > request.runs_stop - request.runs_start or giver < 0 or giver >= replicas or giver == r:
+        return False
+    for k in range(request.runs_start, request.runs_start + runs):
+        if not has(view.resident[view.run_list[k]], giver):
+            return False
+    return True
 
 
 @inlined
@@ -130,7 +143,7 @@ def replay_requests(code, parameters, view, costs, state, signals, draws, memory
             continue
         if r < 0 or r >= len(state.replicas):
             return WRONG_REPLICA, i, r
-        if not can_carry_out(view, i, orders):
+        if not can_carry_out(view, i, r, orders):
             return WRONG_ORDER, i, r
         if state.flights.started[0] + orders.ordered[0] + 1 > len(state.flights.copies):
             return OUT_OF_COPIES, i, r

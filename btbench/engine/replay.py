@@ -128,7 +128,7 @@ def _attempt(
     draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
     state = allocate.new_state(work, idle, copy_room, _copied_runs(work, policy, len(idle)))
     signals = new_signals(work, state, options)
-    view = allocate.view_of(work, state, costs, signals)
+    view = allocate.view_of(work, state, costs, signals, policy.counts_itself)
     orders = allocate.new_orders(len(idle))
     callback = Callback(policy, view, orders, seed) if policy.is_python else None
     memory = callback.memory if callback else new_memory(policy, view)

@@ -4,7 +4,9 @@ With `signal_delay_s` d > 0 a report is taken at every multiple of `signal_inter
 an arrival at t sees that of the last multiple at or before t - d. It holds the load, the clocks and the cache contents
 of every replica, advanced to that time; copies land at arrivals, as ever. Of its own decisions the router knows at
 once: requests it has sent since the report count as load, and a copy it has ordered counts as under way until a report
-tells that it has landed. With d = 0 it sees the present, as in the paper.
+tells that it has landed. A router that counts the answers it has sent on itself (`registry.Kind.counts_itself`) knows
+the load at any time; that an answer has begun or ended, every router sees itself. With d = 0 it sees the present, as in
+the paper.
 
 Of the multiples only those are reported that some arrival sees.
 """
@@ -43,6 +45,7 @@ class Signals(NamedTuple):
     in_hbm: npt.NDArray[np.uint64]  # (S, K, W)
     first: npt.NDArray[np.int64]  # (1,) … from this one …
     under_way: npt.NDArray[np.int64]  # (1,) … so many
+    seen_s: npt.NDArray[np.float64]  # (1,) when the report that is seen was taken; infinity without a delay
     sent_now: npt.NDArray[np.int32]  # (R,)
     sent_then: npt.NDArray[np.int32]  # (R,) at the report that is seen
     seen_load: npt.NDArray[np.int32]  # (R,) the router's view …
@@ -84,6 +87,7 @@ def new_signals(work: Workload, state: State, options: ServingOptions) -> Signal
         in_hbm=np.zeros((size, runs, words), np.uint64),
         first=np.zeros(1, np.int64),
         under_way=np.zeros(1, np.int64),
+        seen_s=np.full(1, -1.0 if options.signal_delay_s > 0 else np.inf),
         sent_now=np.zeros(replicas, np.int32),
         sent_then=np.zeros(replicas, np.int32),
         seen_load=np.zeros(replicas, np.int32),
@@ -148,6 +152,7 @@ def receive_reports(signals, state, now):  # type: ignore[no-untyped-def]
         signals.under_way[0] -= 1
     if slot < 0:
         return
+    signals.seen_s[0] = signals.taken_s[slot]
     for r in range(len(signals.seen_load)):
         signals.reported_load[r] = signals.load[slot, r]
         signals.sent_then[r] = signals.sent[slot, r]

@@ -117,6 +117,22 @@ def draw_by_cost(cost, temperature, draws):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def note_sent(view, i, r, cached, active):  # type: ignore[no-untyped-def]
+    """Request i, with so many leading blocks cached, goes to replica r."""
+    join_line(active.line, i, r, view.requests[i].input_tokens - hit_tokens(view, i, cached))
+    count_use(view, active, i, r, np.int64(1))
+    active.sent[i] = True
+
+
+@inlined
+def note_dynamo(view, i, r, active, candidates):  # type: ignore[no-untyped-def]
+    """Request i goes to replica r by another's decision."""
+    take_note(view, active, view.requests[i].arrival_s)
+    count_resident(view, i, candidates, active.matched)
+    note_sent(view, i, r, max(active.matched[r], disk_blocks(view, i)), active)
+
+
+@inlined
 def route_dynamo(view, i, parameters, active, candidates, draws):  # type: ignore[no-untyped-def]
     """The cheapest replica, or one drawn by its cost."""
     request = view.requests[i]
@@ -142,8 +158,5 @@ def route_dynamo(view, i, parameters, active, candidates, draws):  # type: ignor
         r = draw_by_cost(active.cost, parameters.temperature, draws)
     else:
         r = pick_least_loaded(active.cost, draws)
-    cached = max(active.matched[r], on_disk)
-    join_line(active.line, i, r, request.input_tokens - hit_tokens(view, i, cached))
-    count_use(view, active, i, r, np.int64(1))
-    active.sent[i] = True
+    note_sent(view, i, r, max(active.matched[r], on_disk), active)
     return r

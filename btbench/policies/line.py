@@ -45,6 +45,14 @@ def join_line(line, i, r, tokens):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def leave_line(line, front):  # type: ignore[no-untyped-def]
+    """The first leaves."""
+    front.requests -= 1
+    front.tokens -= line.members[front.first].tokens
+    front.first = line.members[front.first].behind
+
+
+@inlined
 def leave_lines(line, view, now, to_first_token):  # type: ignore[no-untyped-def]
     """Those whose prefill has started by `now` leave (`to_first_token`: has ended); prefills go in order of arrival."""
     for r in range(len(line.fronts)):
@@ -54,6 +62,13 @@ def leave_lines(line, view, now, to_first_token):  # type: ignore[no-untyped-def
             left_s = served.start_s + (served.reuse_s + served.prefill_s if to_first_token else 0.0)
             if not left_s <= now:  # nor where it is not admitted yet: not a number
                 break
-            front.requests -= 1
-            front.tokens -= line.members[front.first].tokens
-            front.first = line.members[front.first].behind
+            leave_line(line, front)
+
+
+@inlined
+def leave_admitted(line, view):  # type: ignore[no-untyped-def]
+    """Those that are admitted, as far as is known, leave: what runs and waits, less what runs, waits."""
+    for r in range(len(line.fronts)):
+        front = line.fronts[r]
+        while front.first >= 0 and front.requests > view.load[r] - view.replicas[r].batch:
+            leave_line(line, front)

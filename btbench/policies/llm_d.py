@@ -100,10 +100,16 @@ def note_sent(view, sent, i, r, capacity):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def note_llm_d(i, r, sent):  # type: ignore[no-untyped-def]
+    """Request i goes to replica r by another's decision: it waits there, but the table does not hear of it."""
+    join_line(sent.line, i, r, np.int64(0))
+
+
+@inlined
 def route_llm_d(view, i, parameters, sent, candidates, draws):  # type: ignore[no-untyped-def]
     """The highest score."""
     request = view.requests[i]
-    leave_lines(sent.line, view, request.arrival_s, False)
+    leave_lines(sent.line, view, min(request.arrival_s, view.seen_s[0]), False)
     count_leading(
         sent.masks, view.path, view.node_blocks, request.runs_start, request.runs_stop, candidates, sent.matched
     )

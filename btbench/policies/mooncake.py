@@ -15,16 +15,23 @@ import numpy as np
 
 from btbench.cluster.timing import move_s, prefill_s
 from btbench.jit import inlined
-from btbench.policies.line import join_line, leave_lines
+from btbench.policies.line import join_line, leave_admitted
 from btbench.policies.matching import count_resident, hit_tokens, longest, order_transfer
 from btbench.policies.picks import REJECTED
+
+
+@inlined
+def note_mooncake(view, i, r, line, memory):  # type: ignore[no-untyped-def]
+    """Request i goes to replica r by another's decision."""
+    count_resident(view, i, memory.candidates, memory.blocks)
+    join_line(line, i, r, view.requests[i].input_tokens - hit_tokens(view, i, memory.blocks[r]))
 
 
 @inlined
 def route_mooncake(view, i, parameters, line, memory, orders):  # type: ignore[no-untyped-def]
     """The smallest estimated TTFT, moving KV first where that was assumed; rejected where it is over the SLO."""
     request = view.requests[i]
-    leave_lines(line, view, np.inf, False)  # all that are admitted: the clock has them
+    leave_admitted(line, view)  # the clock has them
     count_resident(view, i, memory.candidates, memory.blocks)
     giver = longest(memory.blocks)
     best = memory.blocks[giver]

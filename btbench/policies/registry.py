@@ -20,6 +20,7 @@ class Kind:
     moves_kv: bool = False  # whether it can order copies or transfers
     is_papers: bool = False  # whether it belongs to the paper's five, which are replayed exactly
     leaves_out: str = ""  # what the real one does that the replayed one does not
+    counts_itself: bool = False  # whether its load is its own count of answers that have not ended, never a report
 
 
 _PAPER = "JW Labs, Biting the Bullet (July 2026)"
@@ -55,6 +56,7 @@ KINDS = (
         "sgl-project/sglang, sgl-router 0.2.2, 0.2.4, 0.3.2",
         ("sglang",),
         leaves_out="a tree of characters (here of blocks; sub_block_match stands in for them), health checks, retries",
+        counts_itself=True,
     ),
     Kind(
         "smg",
@@ -62,6 +64,7 @@ KINDS = (
         "sgl-project, smg, August 2026",
         ("smg",),
         leaves_out="a tree of characters (here of blocks: text shorter than one never matches), health checks, retries",
+        counts_itself=True,
     ),
     Kind(
         "prefix_hash",
@@ -69,6 +72,7 @@ KINDS = (
         "sgl-project, smg, August 2026, after Mirrokni et al. (2018)",
         ("prefix_hash",),
         leaves_out="hashing of tokens (here a draw for each prefix of whole blocks), replicas that come and go",
+        counts_itself=True,
     ),
     Kind(
         "pull",
@@ -143,6 +147,11 @@ class Policy:
             return []
         names = [self.kind, self.parameters.btb.fallback] if self.kind == "btb" else [self.kind]
         return [KINDS[NAMES.index(name)] for name in names]
+
+    @property
+    def counts_itself(self) -> bool:
+        """Whether it knows the load without a report; with btb on top of it the two are one router."""
+        return any(kind.counts_itself for kind in self.kinds())
 
     @property
     def moves_kv(self) -> bool:

@@ -7,11 +7,11 @@ from btbench.jit import choose_by_types, inlined
 from btbench.policies.btb import route_burst
 from btbench.policies.cache_aware import route_cache_aware
 from btbench.policies.custom import CallbackMemory, route_callback
-from btbench.policies.dynamo import route_dynamo
+from btbench.policies.dynamo import note_dynamo, route_dynamo
 from btbench.policies.least_load import route_least_load
-from btbench.policies.llm_d import route_llm_d
+from btbench.policies.llm_d import note_llm_d, route_llm_d
 from btbench.policies.memory import PaperMemory, PluginMemory
-from btbench.policies.mooncake import route_mooncake
+from btbench.policies.mooncake import note_mooncake, route_mooncake
 from btbench.policies.power_of_two import route_power_of_two
 from btbench.policies.preble import route_preble
 from btbench.policies.prefix_hash import route_prefix_hash
@@ -43,13 +43,25 @@ def route_paper(code, view, i, parameters, memory, draws, orders):  # type: igno
 
 
 @inlined
+def note_burst(code, view, i, r, memory):  # type: ignore[no-untyped-def]
+    """The fallback's account of what runs and waits hears of what btb routes; its tree of prompts does not."""
+    if code == DYNAMO:
+        note_dynamo(view, i, r, memory.dynamo, memory.candidates)
+    elif code == LLM_D:
+        note_llm_d(i, r, memory.llm_d)
+    elif code == MOONCAKE:
+        note_mooncake(view, i, r, memory.mooncake, memory)
+
+
+@inlined
 def route_any(code, view, i, parameters, memory, draws, orders):  # type: ignore[no-untyped-def]
     """All of them."""
     if code == BTB:
         r = route_burst(view, i, parameters.btb, memory, draws, orders)
-        if r >= 0:
-            return r
         code = parameters.btb.fallback
+        if r >= 0:
+            note_burst(code, view, i, r, memory)
+            return r
     if code <= RANDOM:
         return route_paper(code, view, i, parameters, memory, draws, orders)
     if code == POWER_OF_TWO:

@@ -17,6 +17,7 @@ class ClusterView(NamedTuple):
     Record fields are described in `btbench.engine.records`.
     """
 
+    seen_s: npt.NDArray[np.float64]  # (1,) when the cluster was as it is seen; infinity where that is the present
     load: npt.NDArray[np.int32]  # (R,) requests in flight: running and queued
     resident: npt.NDArray[np.uint64]  # (K, W) bit r: replica r holds the whole run, in HBM or RAM
     in_hbm: npt.NDArray[np.uint64]  # (K, W) bit r: replica r holds the whole run in HBM
