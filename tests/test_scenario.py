@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from btbench.cluster.gpus import GPUS
 from btbench.cluster.models import MODELS, Model
 from btbench.cluster.setup import Replica, ServingOptions
 from btbench.errors import ScenarioError, UsageError
+from btbench.policies.parameters import SmgParameters
 from btbench.scenario import Overrides, PublishedRow, load_scenario, scenario_files
 from btbench.scenario.lines import key_lines
 from btbench.scenario.toml import format_document
@@ -143,6 +145,74 @@ def test_a_variant_may_say_the_prefix_the_other_way(tmp_path: Path) -> None:
     assert "policy.u.base = 't': no such policy" in complaint(tmp_path, BASE + variants)
     text = changed('"btb", "cache_aware"]', '"t", "cache_aware"]') + variants.split("[policy.u]")[0]
     assert load_scenario(write(tmp_path, text)).policies[0].for_blocks(16).parameters.btb.prefix_blocks == 20
+
+
+VARIANTS = """
+[policy.smg]
+cache_threshold = 0.2
+balance_rel_threshold = 2.0
+[policy.smg-tight]
+base = "smg"
+balance_abs_threshold = 8.0
+[policy.on-tight]
+base = "btb"
+fallback = "smg-tight"
+copies = 2
+[policy.on-smg]
+base = "btb"
+fallback = "smg"
+[policy.in-turn]
+base = "round_robin"
+[policy.on-turn]
+base = "btb"
+fallback = "in-turn"
+[policy.slow]
+base = "mooncake"
+ttft_slo_s = 9.0
+[policy.on-slow]
+base = "btb"
+fallback = "slow"
+[policy.on-mooncake]
+base = "btb"
+fallback = "mooncake"
+"""
+
+
+def test_btb_can_fall_back_on_a_variant(tmp_path: Path) -> None:
+    text = changed('"btb", "cache_aware"]', '"on-tight", "on-turn", "cache_aware"]') + VARIANTS
+    on_tight, on_turn, _ = load_scenario(write(tmp_path, text)).policies
+    assert (on_tight.kind, on_tight.parameters.btb.fallback, on_tight.parameters.btb.threshold) == ("btb", "smg", 3)
+    assert [kind.name for kind in on_tight.kinds()] == ["btb", "smg"]
+    assert on_tight.parameters.smg == SmgParameters(0.2, 8.0, 2.0)
+    assert on_turn.parameters.btb.fallback == "round_robin"
+    assert on_tight.kernel_parameters().smg.balance_abs_threshold == 8.0
+
+
+OTHERS = ("smg", "smg-tight", "on-tight", "on-smg", "on-turn", "slow", "on-slow", "on-mooncake", "mooncake", "btb")
+
+
+@pytest.mark.parametrize("names", [*combinations(OTHERS, 2), OTHERS])
+def test_fallbacks_are_written_so_that_they_load_to_the_same(tmp_path: Path, names: tuple[str, ...]) -> None:
+    listed = ", ".join(f'"{name}"' for name in (*names, "cache_aware"))
+    scenario = load_scenario(write(tmp_path, changed('"btb", "cache_aware"', listed) + VARIANTS))
+    again = load_scenario(write(tmp_path, scenario.to_toml()))
+    assert again == scenario
+    assert [policy.name for policy in again.policies] == [*names, "cache_aware"]
+
+
+@pytest.mark.parametrize(
+    ("fallback", "said"),
+    [
+        ("smg-tigt", "Did you mean 'smg-tight'? Allowed: least_load, "),
+        ("on-smg", "Allowed: least_load, "),
+        ("mine.py:Mine", "A policy of your own cannot be a fallback. Allowed: least_load, "),
+    ],
+)
+def test_what_cannot_be_a_fallback_is_said(tmp_path: Path, fallback: str, said: str) -> None:
+    told = complaint(tmp_path, changed("threshold = 3", f'fallback = "{fallback}"') + VARIANTS)
+    assert f'line 11: policy.btb.fallback = "{fallback}" is not allowed' in told
+    assert said in told and "smg-tight" in told.partition("Allowed")[2]
+    assert "on-smg" not in told.partition("Allowed")[2]
 
 
 # What is changed in BASE, and what the message must hold: line, key, value, what is allowed.

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError, create_model
 from typing_extensions import Doc
 
 from btbench.errors import nearest
 from btbench.policies.parameters import Parameters
-from btbench.policies.plugins import RESERVED
+from btbench.policies.plugins import RESERVED, is_plugin
 from btbench.policies.registry import KINDS, NAMES, Kind, Policy
+from btbench.scenario.lines import KeyPath
 from btbench.scenario.problems import Problem, explain
 from btbench.scenario.tables import Name
+from btbench.scenario.toml import format_value
 from btbench.scenario.words import Words, allowed
 from btbench.trace_spec import Count, Strict
 
@@ -29,10 +31,9 @@ def policy_table(kind: Kind, is_variant: bool = False) -> type[Strict]:
         own = get_type_hints(Parameters)[kind.name]
         hints = get_type_hints(own, include_extras=True)
         keys |= {key: (hints[key], default) for key, default in own._field_defaults.items()}
-    if "fallback" in keys:
-        others = tuple(name for name in NAMES if name != kind.name)
-        words = Words(f"any built-in but {kind.name}")
-        keys["fallback"] = (Annotated[Literal[others], words, *hints["fallback"].__metadata__], keys["fallback"][1])
+    if "fallback" in keys:  # which ones there are depends on the file, see `_check_fallback`
+        words = Words(f"any policy but {kind.name}")
+        keys["fallback"] = (Annotated[str, words, *hints["fallback"].__metadata__], keys["fallback"][1])
     if "prefix_blocks" in keys:
         keys["prefix_tokens"] = (Annotated[Count | None, Doc("Y in tokens, in place of blocks")], None)
     return create_model(kind.name, __base__=Strict, **keys)
@@ -57,6 +58,8 @@ def check_policies(tables: dict[str, Any]) -> list[Problem]:
             problems.append(Problem((*path, "base"), f" = {base!r}: no such policy", hint))
         else:
             problems += _check_keys(path, table, policy_table(_KINDS[base], base != name))
+            if base == "btb" and isinstance(table.get("fallback"), str):
+                problems += _check_fallback((*path, "fallback"), table["fallback"], tables)
     return problems
 
 
@@ -69,6 +72,19 @@ def _check_name(name: str) -> tuple[str, str] | None:
     except ValidationError:
         return " is no name for a variant", f"Allowed: {allowed(Name)}."
     return None
+
+
+def _check_fallback(path: KeyPath, name: str, tables: dict[str, Any]) -> list[Problem]:
+    """What is wrong with the policy that btb is to fall back to."""
+    bases = {of: table.get("base", of) for of, table in tables.items() if isinstance(table, dict)}
+    bases = {of: of for of in NAMES} | bases
+    others = [other for other, base in bases.items() if base != "btb"]
+    if name in others:
+        return []
+    if name not in bases and is_plugin(name):
+        hint = f"A policy of your own cannot be a fallback. Allowed: {', '.join(others)}."
+        return [Problem(path, f" = {format_value(name)} is not allowed", hint)]
+    return [Problem(path, f" = {format_value(name)} is not allowed", nearest(name, others))]
 
 
 def _check_keys(path: tuple[str, str], table: dict[str, Any], keys: type[Strict]) -> list[Problem]:
@@ -85,8 +101,8 @@ def _check_keys(path: tuple[str, str], table: dict[str, Any], keys: type[Strict]
 def resolve_policies(tables: dict[str, dict[str, Any]]) -> dict[str, Policy]:
     """Every policy that can be named beside these tables: all built-in ones, then the variants.
 
-    A policy that falls back to another (btb to cache_aware) reads that one's table. A variant starts from its
-    base's table. Parameters a policy does not read stay at their defaults.
+    A policy that falls back to another (btb to cache_aware) reads that one's table, which may be a variant's. A
+    variant starts from its base's table. Parameters a policy does not read stay at their defaults.
     """
     bases = {name: str(table["base"]) for name, table in tables.items() if "base" in table}
     return {
@@ -95,17 +111,27 @@ def resolve_policies(tables: dict[str, dict[str, Any]]) -> dict[str, Policy]:
 
 
 def _policy(name: str, kind: Kind, tables: dict[str, dict[str, Any]]) -> Policy:
+    own = _own(name, kind, tables)
+    fallback = str(own.get("fallback", ""))
+    if "base" in tables.get(fallback, {}):  # kernels know no variants: the kind, with the variant's parameters
+        own["fallback"] = str(tables[fallback]["base"])
+    prefix_tokens = own.pop("prefix_tokens", None) if kind.name == "btb" else None
+    parameters = _with(Parameters(), kind.name, own)
+    for group in _groups(Policy(name, kind.name, parameters)):
+        if group != kind.name:
+            source = fallback if fallback in tables else group
+            parameters = _with(parameters, group, _own(source, _KINDS[group], tables))
+    return Policy(name, kind.name, parameters, prefix_tokens)
+
+
+def _own(name: str, kind: Kind, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What the table of a policy's kind sets and, of a variant, its own table in place of that."""
     own = _values(kind, tables.get(kind.name, {}))
     if name != kind.name:
         for key, value in _values(kind, tables[name]).items():
             own.pop(RIVALS.get(key, key), None)
             own[key] = value
-    prefix_tokens = own.pop("prefix_tokens", None) if kind.name == "btb" else None
-    parameters = _with(Parameters(), kind.name, own)
-    for group in _groups(Policy(name, kind.name, parameters)):
-        if group != kind.name:
-            parameters = _with(parameters, group, _values(_KINDS[group], tables.get(group, {})))
-    return Policy(name, kind.name, parameters, prefix_tokens)
+    return own
 
 
 def _groups(policy: Policy) -> list[str]:
@@ -124,20 +150,44 @@ def _values(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:
 
 def policy_tables(policies: Iterable[Policy]) -> dict[str, dict[str, Any]]:
     """The `[policy.*]` tables from which these policies resolve again."""
+    built_in = [policy for policy in policies if not policy.spec]  # the user's own have no tables
     tables: dict[str, dict[str, Any]] = {}
-    for policy in policies:
-        if policy.spec:  # the user's own, which has no table
-            continue
-        variant = {} if policy.name == policy.kind else {"base": policy.kind}
-        tables |= {policy.name: variant} if variant else {}
-        for group in _groups(policy):
-            given = getattr(policy.parameters, group)._asdict()
-            values = {key: value for key, value in given.items() if value is not None}  # None: not set
-            if group != policy.kind:  # one it falls back to
-                tables[group] = values
-                continue
-            if policy.prefix_tokens is not None:
-                values["prefix_tokens"] = policy.prefix_tokens
-                del values["prefix_blocks"]
-            tables[policy.name] = variant | values
+    for policy in built_in:
+        groups = _groups(policy)
+        table: dict[str, Any] = {} if policy.name == policy.kind else {"base": policy.kind}
+        if table or policy.kind in groups:
+            tables[policy.name] = table
+        for group in groups:
+            given = getattr(policy.parameters, group)
+            if group == policy.kind:
+                table |= _set(given)
+                if policy.prefix_tokens is not None:
+                    table["prefix_tokens"] = policy.prefix_tokens
+                    del table["prefix_blocks"]
+            else:
+                table["fallback"] = name = _fallback_name(group, policy, built_in)
+                tables[name] = ({} if name == group else {"base": group}) | _set(given)
     return tables
+
+
+def _set(group: Any) -> dict[str, Any]:
+    """Parameters by name, without those that are not set: None."""
+    return {key: value for key, value in group._asdict().items() if value is not None}
+
+
+def _fallback_name(group: str, policy: Policy, others: list[Policy]) -> str:
+    """What a policy falls back to: a kind, or a variant where that kind's table holds other parameters."""
+    given = getattr(policy.parameters, group)
+    names = {other.name for other in others}
+    alike = [other.name for other in others if other.kind == group and getattr(other.parameters, group) == given]
+    if alike:
+        return group if group in alike else alike[0]
+    readers = [getattr(other.parameters, group) for other in others if group in _groups(other)]
+    unset = {key for reader in readers for key in reader._fields if key not in _set(reader)}  # a variant unsets nothing
+    fitting = (reader for reader in readers if not unset & _set(reader).keys())
+    if group not in names and given == next(fitting, None):
+        return group
+    name = f"{group} of {policy.name}"
+    while name in names:
+        name += "_"
+    return name
