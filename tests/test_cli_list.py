@@ -56,7 +56,7 @@ def test_parameters_come_with_default_range_and_meaning() -> None:
     assert all(row["meaning"] for row in parameters)
     allowed = {f"{row['policy']}.{row['parameter']}": row["allowed"] for row in parameters}
     assert allowed["btb.threshold"] == allowed["btb.prefix_tokens"] == "integer ≥ 1"
-    assert allowed["btb.fallback"] == "any built-in but btb"
+    assert allowed["btb.fallback"] == "any policy but btb"
     assert allowed["btb.window_s"] == "≥ 0"
     assert allowed["sglang.version"] == "0.2.2 | 0.2.4 | 0.3.2"
     assert allowed["sglang.sub_block_match"] == "0 to 1"
