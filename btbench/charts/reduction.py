@@ -35,7 +35,7 @@ def reduction_chart(view: View) -> Figure | None:
         note = f"Negative: more. {note}".strip()
     reaches = {key: reach for key in keys if (reach := view.rows[key].reduction_reach)}
     if reaches:
-        note = f"{note} Whiskers: 95% interval over {intervals_over(view.result)}.".strip()
+        note = f"{note} Whiskers: 95% interval over {intervals_over(view.result, view.part)}.".strip()
     titles = [f"Reduction of {name} TTFT" for name in _STATISTICS]
     lines = line_chart(view, keys, titles, reduction_title(view), note)
     values = {
@@ -87,8 +87,8 @@ def draw_percents(
         shown, *reach = (max(end, _WORST_PCT) for end in (value, *reaches.get(key, ())))
         panel.barh(y, shown, 0.74, color=mark.colour, hatch=mark.hatch, linewidth=0)
         if reach:
-            panel.plot(reach, [y, y], color=view.theme.page, linewidth=2.6, solid_capstyle="butt")
-            panel.plot(reach, [y, y], color=view.theme.ink, linewidth=1.2, solid_capstyle="butt")
+            for width, colour in ((2.6, view.theme.page), (1.2, view.theme.ink)):  # over a published tick
+                panel.plot(reach, [y, y], color=colour, linewidth=width, solid_capstyle="butt", zorder=3)
         panel.annotate(
             _written(value), (max(shown, *reach, 0.0) if value >= 0 else min(shown, *reach, 0.0), y),
             (4 if value >= 0 else -4, 0), textcoords="offset points",

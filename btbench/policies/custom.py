@@ -4,7 +4,7 @@
         def route(self, request, cluster):
             return Decision(min(range(len(cluster.load)), key=lambda r: cluster.queued_tokens[r]))
 
-The compiled replay calls back for every request. What it shows is read-only and holds no output length.
+The compiled replay calls back for every request. What it shows are copies, read-only, without output lengths.
 """
 
 from __future__ import annotations
@@ -50,27 +50,46 @@ def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]
 
 
+class Shown(NamedTuple):
+    """What a class sees by replica, copied anew for each request: whoever gets at this memory changes no replay."""
+
+    load: npt.NDArray[np.int32]
+    queued_tokens: npt.NDArray[np.int64]
+    context_tokens: npt.NDArray[np.int64]
+    now_s: npt.NDArray[np.float64]
+    kv_token_budget: npt.NDArray[np.int64]
+    matched_blocks: npt.NDArray[np.int64]
+    holds_prefix: npt.NDArray[np.bool_]
+    awaits_prefix: npt.NDArray[np.bool_]
+
+
+def new_shown(replicas: int) -> Shown:
+    """Nothing yet."""
+    kinds = (np.int32, np.int64, np.int64, np.float64, np.int64, np.int64, np.bool_, np.bool_)
+    return Shown(*(np.zeros(replicas, kind) for kind in kinds))
+
+
 class Cluster:
     """What a router knows of the cluster when a request arrives; arrays by replica, read-only."""
 
-    def __init__(self, view: ClusterView, memory: CallbackMemory, seed: int) -> None:
+    def __init__(self, shown: Shown, seed: int) -> None:
         self.random = random.Random(seed)  # a policy's own stream of draws
-        self.load = sealed(view.load)  # requests in flight, running and queued
-        self.queued_tokens = sealed(view.replicas["queued_tokens"])  # input of what waits
-        self.context_tokens = sealed(view.replicas["context_tokens"])  # of what runs, as far as it is decoded
-        self.now_s = sealed(view.replicas["now"])  # the replica's clock: ahead of the arrival while it prefills
-        self.kv_token_budget = sealed(view.replicas["token_budget"])
-        self.matched_blocks = sealed(memory.matched)  # of this request, from the start, in HBM or RAM
-        self.holds_prefix = sealed(memory.holds)  # whether its first Y blocks are all in HBM
-        self.awaits_prefix = sealed(memory.awaits)  # whether a copy of them is under way there
+        self.load = sealed(shown.load)  # requests in flight, running and queued
+        self.queued_tokens = sealed(shown.queued_tokens)  # input of what waits
+        self.context_tokens = sealed(shown.context_tokens)  # of what runs, as far as it is decoded
+        self.now_s = sealed(shown.now_s)  # the replica's clock: ahead of the arrival while it prefills
+        self.kv_token_budget = sealed(shown.kv_token_budget)
+        self.matched_blocks = sealed(shown.matched_blocks)  # of this request, from the start, in HBM or RAM
+        self.holds_prefix = sealed(shown.holds_prefix)  # whether its first Y blocks are all in HBM
+        self.awaits_prefix = sealed(shown.awaits_prefix)  # whether a copy of them is under way there
 
 
 class CallbackMemory(NamedTuple):
     """What the compiled side works out for each request before it calls back."""
 
     address: int  # of the C function that wraps the policy
-    matched: npt.NDArray[np.int64]  # (R,)
-    holds: npt.NDArray[np.bool_]  # (R,)
+    shown: Shown
+    holds: npt.NDArray[np.bool_]  # (R,) what decisions are held to
     awaits: npt.NDArray[np.bool_]  # (R,)
     candidates: npt.NDArray[np.uint64]  # (W,) scratch
 
@@ -79,6 +98,7 @@ class CallbackMemory(NamedTuple):
 def route_callback(view, i, memory):  # type: ignore[no-untyped-def]
     """Show the policy what it may see of request i, and ask it."""
     request = view.requests[i]
+    shown = memory.shown
     is_held = request.prefix >= 0 and hold_prefix(view.in_hbm, view, i, memory.candidates)
     for r in range(len(view.load)):
         memory.holds[r] = is_held and has(memory.candidates, r)
@@ -88,11 +108,19 @@ def route_callback(view, i, memory):  # type: ignore[no-untyped-def]
             if not has(view.resident[view.run_list[k]], r):
                 break
             blocks += view.run_blocks[view.run_list[k]]
-        memory.matched[r] = blocks
+        shown.matched_blocks[r] = blocks
+        shown.load[r] = view.load[r]
+        shown.queued_tokens[r] = view.replicas[r].queued_tokens
+        shown.context_tokens[r] = view.replicas[r].context_tokens
+        shown.now_s[r] = view.replicas[r].now
+        shown.kv_token_budget[r] = view.replicas[r].token_budget
     for flight in range(view.flights[0]):
         copy = view.copies[view.flying[flight]]
         if copy.prefix == request.prefix:
             memory.awaits[copy.target] = True
+    for r in range(len(view.load)):
+        shown.holds_prefix[r] = memory.holds[r]
+        shown.awaits_prefix[r] = memory.awaits[r]
     return call_address(memory.address, i)
 
 
@@ -125,7 +153,7 @@ class Callback:
         self.pointer = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._ask)
         self.memory = CallbackMemory(
             address=ctypes.cast(self.pointer, ctypes.c_void_p).value or 0,
-            matched=np.zeros(replicas, np.int64),
+            shown=new_shown(replicas),
             holds=np.zeros(replicas, np.bool_),
             awaits=np.zeros(replicas, np.bool_),
             candidates=np.zeros((replicas + 63) // 64, np.uint64),
@@ -136,7 +164,7 @@ class Callback:
         except Exception as error:
             hint = "The class is made anew for each replay, without arguments."
             raise PolicyError(f"policy {policy.name!r} cannot be made: {told(error)}", hint) from error
-        self._cluster = Cluster(view, self.memory, seed)
+        self._cluster = Cluster(self.memory.shown, seed)
         self._orders = orders
         columns = view.requests["arrival_s"].tolist(), view.requests["input_tokens"].tolist(), prefix_numbers(view)
         self._requests = list(zip(*columns, strict=True))

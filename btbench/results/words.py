@@ -121,10 +121,11 @@ def _closing(closed: list[Value]) -> str:
     return f", closing {_span(known)} of the gap to the floor"
 
 
-def intervals_over(result: Result) -> str:
-    """What the intervals of a result are drawn over: windows and seeds."""
+def intervals_over(result: Result, part: str = "") -> str:
+    """What the intervals are drawn over: windows (whose number is known of the whole trace, `all`) and seeds."""
     trace, seeds = result.provenance.trace, result.provenance.seeds
-    over = [f"{numbers.count(trace.windows)} windows" if trace else "windows"] * (trace is None or trace.windows > 1)
+    windows = f"{numbers.count(trace.windows)} windows" if trace and part == ALL else "windows"
+    over = [windows] * (trace is None or trace.windows > 1)
     return " and ".join([*over, f"{numbers.count(seeds)} seeds"] if seeds > 1 else over)
 
 
