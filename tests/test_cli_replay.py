@@ -274,6 +274,20 @@ def test_a_full_disk_leaves_nothing(replay: Replay) -> None:
     assert not Path("out").exists()
 
 
+# Charts
+
+
+def test_charts_are_of_the_formats_and_the_page_asked_for(replay: Replay) -> None:
+    asked = ["replay", "small.toml", "--charts", "svg", "--theme", "dark", "-q"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    names = {path.name for path in Path("results/small/charts").iterdir()}
+    assert {"reduction-dark.png", "reduction-dark.svg"} <= names and all("-dark." in name for name in names)
+    wrong = CliRunner().invoke(app, ["replay", "small.toml", "--charts", "gif", "-o", "other"])
+    assert wrong.exit_code == 2 and "no such chart format: 'gif'" in wrong.stderr and not Path("other").exists()
+    idle = replay("small.toml", "--charts", "svg", "-o", "other")  # with --no-charts
+    assert idle.exit_code == 2 and "--no-charts" in idle.stderr
+
+
 # Seeds
 
 

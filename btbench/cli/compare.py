@@ -66,8 +66,8 @@ def compare(
 
     \b
     A gate is POLICY.METRIC, one of > >= < <=, and a change or a value:
-      btb.mean_ttft_s > +5%      fails where more than 5 % above the first result's
-      btb.hit_rate < -2 points   the same for shares and what is in %: 94 after 96.1 %
+      btb.mean_ttft_s > +5%      fails where over 5 % above the first result's
+      btb.hit_rate < -2 points   so for shares and what is in %: 94 after 96.1 %
       btb.p95_ttft_s > 4.8       fails where it is above 4.8 s
 
     \b

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from btbench.cli import completion
+
 DEBUG = "btbench.debug"  # where the context keeps --debug
 
 
@@ -87,5 +89,42 @@ DefaultOutputOption = Annotated[
     typer.Option("--default-output", min=1, metavar="N", help="Output tokens of rows that do not tell theirs."),
 ]
 SkipBadRowsOption = Annotated[bool, typer.Option("--skip-bad-rows", help="Drop and count rows that cannot be read.")]
+
+# What is asked: commands that replay
+ScenarioArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A built-in scenario (`btbench list scenarios`) or a TOML file.", autocompletion=completion.scenario_names
+    ),
+]
+TraceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--trace",
+        "-t",
+        help="Replay this trace instead: a file, - for stdin, a name of `btbench traces`, hf:…",
+        autocompletion=completion.trace_names,
+    ),
+]
+SetupOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--setup",
+        "-s",
+        metavar="NAME",
+        help="Only this setup: of the scenario or the paper. Repeatable.",
+        autocompletion=completion.setup_names,
+    ),
+]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar="NAME",
+        help="Only this policy: of the scenario or built in. Repeatable.",
+        autocompletion=completion.policy_names,
+    ),
+]
 
 DebugOption = Annotated[bool, typer.Option("--debug", callback=_remember, help="Show the traceback of an error.")]

@@ -4,14 +4,13 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from btbench.cli import completion
+from btbench.cli.compiling import announce_compiling, remember_compiled
 from btbench.cli.console import note, progress_bar, say, stdout
 from btbench.cli.options import (
     BlockTokensOption,
@@ -23,58 +22,28 @@ from btbench.cli.options import (
     FormatOption,
     JobsOption,
     OutOption,
+    PolicyOption,
     QuietOption,
+    ScenarioArgument,
     SeedOption,
     SeedsOption,
+    SetupOption,
     SkipBadRowsOption,
     TieOption,
     TimeUnitOption,
+    TraceOption,
     reading,
 )
+from btbench.cli.plot import ChartsOption, Theme, ThemeOption, chart_formats
+from btbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from btbench.policies.registry import Policy
     from btbench.progress import Progress
     from btbench.results.files import Result
     from btbench.scenario import Scenario
     from btbench.trace import Trace
 
 
-ScenarioArgument = Annotated[
-    str,
-    typer.Argument(
-        help="A built-in scenario (`btbench list scenarios`) or a TOML file.", autocompletion=completion.scenario_names
-    ),
-]
-TraceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--trace",
-        "-t",
-        help="Replay this trace instead: a file, - for stdin, a name of `btbench traces`, hf:…",
-        autocompletion=completion.trace_names,
-    ),
-]
-SetupOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--setup",
-        "-s",
-        metavar="NAME",
-        help="Only this setup: of the scenario or the paper. Repeatable.",
-        autocompletion=completion.setup_names,
-    ),
-]
-PolicyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        "-p",
-        metavar="NAME",
-        help="Only this policy: of the scenario or built in. Repeatable.",
-        autocompletion=completion.policy_names,
-    ),
-]
 NoChartsOption = Annotated[bool, typer.Option("--no-charts", help="Write no charts.")]
 
 
@@ -95,6 +64,8 @@ def replay(
     seed: SeedOption = None,
     seeds: SeedsOption = None,
     force: ForceOption = False,
+    charts: ChartsOption = "",
+    theme: ThemeOption = Theme.light,
     no_charts: NoChartsOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -110,6 +81,8 @@ def replay(
       btbench replay --trace conversation.jsonl.gz --setup 70b_h100x4
       btbench replay quickstart -p cache_aware -p btb --format markdown
     """
+    if no_charts and (charts or theme is not Theme.light):
+        raise UsageError("--no-charts: there is no chart for --charts and --theme to change", "Leave one of them out.")
     from btbench.results.writer import check_output
     from btbench.scenario import Overrides, load_scenario
 
@@ -118,9 +91,14 @@ def replay(
     asked = load_scenario(scenario, overrides)
     folder = out or Path("results", asked.name)
     check_output(folder, force)
+    formats = [] if no_charts else chart_formats(charts)
+    if formats:
+        from btbench.charts.saving import check_formats
+
+        check_formats(formats)  # before any work
     tell = (lambda text: None) if quiet else note
     with progress_bar(quiet) as progress:
-        result, summary_line = _replay(asked, folder, force, jobs, not no_charts, tell, progress)
+        result, summary_line = _replay(asked, folder, force, jobs, formats, theme, tell, progress)
     _print(result, format)
     if not quiet:
         say(summary_line)
@@ -131,11 +109,12 @@ def _replay(
     folder: Path,
     force: bool,
     jobs: int | None,
-    charts: bool,
+    formats: Sequence[str],
+    theme: Theme,
     tell: Callable[[str], None],
     progress: "Progress",
 ) -> tuple["Result", str]:
-    """The result, which is in its folder now, and a line on how long it took."""
+    """The result, which is in its folder now, and a line on how long it took; no charts where there is no format."""
     from btbench.engine import replay_grid
     from btbench.results.provenance import Published
     from btbench.results.writer import write_result
@@ -167,44 +146,13 @@ def _replay(
             published_source=asked.published_source,
         )
         took_s = time.perf_counter() - started
-        if charts:
+        if formats:
             from btbench.charts.draw import draw_result
 
-            draw_result(writer.folder, progress=progress)
+            draw_result(writer.folder, formats, theme.value, progress=progress)
     replayed = len(trace) * len(asked.setups) * len(asked.policies) * asked.seeds
     line = f"{replayed:,} requests replayed in {took_s:.2f} s (engine {engine_s:.2f} s); result in {folder}"
     return result, line
-
-
-def announce_compiling(tell: Callable[[str], None], progress: "Progress", policies: Sequence["Policy"]) -> None:
-    """Say why a replay takes its time, where kernels are to be compiled for these policies."""
-    from btbench import jit
-
-    own = [policy for policy in policies if policy.is_compiled_plugin]
-    routers = [p for p in policies if p.custom is None and not all(kind.is_papers for kind in p.kinds())]
-    if not jit.is_compiled():
-        tell("the first replay on this machine compiles the engine, once; that takes up to a minute")
-        progress("compiling the engine, once on this machine", 0, 0)
-    elif routers and not _routers_marker().exists():
-        tell(f"the first replay of {routers[0].name} or its like compiles the engine for them, once")
-        progress("compiling the engine, once on this machine", 0, 0)
-    if own:
-        names = ", ".join(policy.name for policy in own)
-        tell(f"compiling the policy {names} with the engine, at every start; that takes up to half a minute")
-
-
-def remember_compiled(policies: Sequence["Policy"]) -> None:
-    """After a replay: the engine is compiled for the built-in policies that have kernels of their own, if replayed."""
-    if any(policy.custom is None and not all(kind.is_papers for kind in policy.kinds()) for policy in policies):
-        with suppress(OSError):
-            _routers_marker().touch()
-
-
-def _routers_marker() -> Path:
-    """A file in the folder of the kernels, since they do not tell for which policies they were compiled."""
-    from btbench import jit
-
-    return jit.CACHE_FOLDER / "routers.compiled"
 
 
 def oddities(trace: "Trace") -> list[str]:

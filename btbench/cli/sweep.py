@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from btbench.cli import completion
+from btbench.cli.compiling import announce_compiling, remember_compiled
 from btbench.cli.console import note, progress_bar, say, stdout
 from btbench.cli.options import (
     DebugOption,
@@ -16,11 +17,13 @@ from btbench.cli.options import (
     Format,
     FormatOption,
     JobsOption,
+    PolicyOption,
     QuietOption,
     SeedOption,
     SeedsOption,
+    SetupOption,
 )
-from btbench.cli.replay import PolicyOption, SetupOption, announce_compiling, oddities, remember_compiled
+from btbench.cli.replay import oddities
 
 if TYPE_CHECKING:
     from btbench.progress import Progress
