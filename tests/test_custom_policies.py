@@ -268,6 +268,36 @@ def test_a_wrong_decision_names_policy_and_request(decide, said):
         through_class(small("abc", "abd"), deciding(decide))
 
 
+def forcing(decide) -> type:
+    """A class that first makes whatever it sees writable, by the way its arrays lead back to, and spoils it."""
+
+    class Forcing:
+        def route(self, request, cluster):
+            for array in [value for value in vars(cluster).values() if isinstance(value, np.ndarray)]:
+                memory = array.base.obj
+                memory.setflags(write=True)
+                memory[:] = 1
+            return decide(request)
+
+    return Forcing
+
+
+def test_what_a_class_gets_at_by_force_is_not_the_replays():
+    words = ["abc", "abd", "xyz", "abc", "abd"]
+    problem = small(*words)
+    problem = replace(problem, requests=tuple(replace(r, arrival_s=r.arrival_s / 1e4) for r in problem.requests))
+    run = through_class(problem, forcing(lambda request: Decision(request.position % 2)))
+    honest = through_class(problem, type("Honest", (), {"route": lambda self, r, c: Decision(r.position % 2)}))
+    assert rows_of_run(run) == rows_of_run(honest)
+    seen = looked_at(problem)
+    assert seen[-1][1]["load"] != [1, 1] and seen[-1][1]["now_s"] != [1.0, 1.0]
+
+
+def test_a_class_cannot_claim_by_force_that_somebody_holds_a_prefix():
+    with pytest.raises(PolicyError, match=r"policy 'Forcing', request 0: asked for a copy that nobody holds"):
+        through_class(small("abc", "abd"), forcing(lambda request: Decision(0, [1])))
+
+
 def test_a_copy_that_nobody_holds_or_of_a_prompt_too_short():
     for word in ("xyz", "a"):
         with pytest.raises(PolicyError, match=r"policy 'Bad', request 1: asked for a copy that nobody holds"):

@@ -65,8 +65,16 @@ class Shown(NamedTuple):
 
 def new_shown(replicas: int) -> Shown:
     """Nothing yet."""
-    kinds = (np.int32, np.int64, np.int64, np.float64, np.int64, np.int64, np.bool_, np.bool_)
-    return Shown(*(np.zeros(replicas, kind) for kind in kinds))
+    return Shown(
+        load=np.zeros(replicas, np.int32),
+        queued_tokens=np.zeros(replicas, np.int64),
+        context_tokens=np.zeros(replicas, np.int64),
+        now_s=np.zeros(replicas, np.float64),
+        kv_token_budget=np.zeros(replicas, np.int64),
+        matched_blocks=np.zeros(replicas, np.int64),
+        holds_prefix=np.zeros(replicas, np.bool_),
+        awaits_prefix=np.zeros(replicas, np.bool_),
+    )
 
 
 class Cluster:
