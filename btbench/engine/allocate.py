@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from btbench.cluster.setup import ServingOptions, Setup
 from btbench.engine.records import (
+    CHANGE,
     COPY,
     PLACE,
     PREFIX,
@@ -66,8 +67,10 @@ def costs_of(setup: Setup, options: ServingOptions, block_tokens: int, copy_bloc
     )
 
 
-def new_cache(work: Workload, replicas: int, copied_runs: int) -> Cache:
+def new_cache(work: Workload, replicas: int, copied_runs: int, logs_changes: bool) -> Cache:
     """Empty caches; `copied_runs` bounds how often copies can bring a run to a replica."""
+    # a request's runs come with it, or with a transfer before; what has come can leave once
+    changes = 2 * (2 * len(work.run_list) + copied_runs) + 1 if logs_changes else 0
     runs = len(work.run_blocks)
     words = (replicas + 63) // 64
     table = dense_or_empty(max(1, runs * replicas), len(work.run_list) + copied_runs)
@@ -80,11 +83,13 @@ def new_cache(work: Workload, replicas: int, copied_runs: int) -> Cache:
         in_hbm=np.zeros((runs, words), np.uint64),
         table=table,
         places=records(np.zeros((len(table) or runs * replicas) + len(work.requests), PLACE)),
+        log=records(np.empty(changes, CHANGE)),
+        logged=np.zeros(1, np.int64),
     )
 
 
-def new_state(work: Workload, idle: Records, copy_room: int, copied_runs: int) -> State:
-    """A fresh cluster before the first arrival."""
+def new_state(work: Workload, idle: Records, copy_room: int, copied_runs: int, logs_changes: bool = False) -> State:
+    """A fresh cluster before the first arrival; its caches log changes where a router is to see old ones."""
     prefixes = records(np.zeros(int(work.requests.prefix.max(initial=-1)) + 1, PREFIX))
     prefixes["unproven"] = -1
     served = records(np.empty(len(work.requests), SERVED))
@@ -104,7 +109,7 @@ def new_state(work: Workload, idle: Records, copy_room: int, copied_runs: int) -
         workers=np.zeros(1, np.int64),
         requests=work.requests,
         served=served,
-        cache=new_cache(work, len(idle), copied_runs),
+        cache=new_cache(work, len(idle), copied_runs, logs_changes),
         flights=flights,
     )
 

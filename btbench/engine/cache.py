@@ -11,6 +11,8 @@ from btbench.lru import append_newest, unlink
 from btbench.pairs import find_pair
 from btbench.policies.bits import bit, has
 
+CAME, LEFT_HBM = 0, 1  # whole into HBM; no longer whole there
+
 
 @inlined
 def match_prefix(cache, replicas, request, r):  # type: ignore[no-untyped-def]
@@ -44,6 +46,17 @@ def match_disk(cache, request):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def log_change(cache, run, r, change):  # type: ignore[no-untyped-def]
+    """Where a router sees old caches, what becomes of a run on replica r is kept until it hears of it."""
+    if len(cache.log) > 0:
+        entry = cache.log[cache.logged[0]]
+        entry.run = run
+        entry.replica = r
+        entry.change = change
+        cache.logged[0] += 1
+
+
+@inlined
 def insert_run(cache, replicas, run, r):  # type: ignore[no-untyped-def]
     """A whole run becomes the most recently used of replica r; nothing is evicted yet."""
     replica = replicas[r]
@@ -53,12 +66,14 @@ def insert_run(cache, replicas, run, r):  # type: ignore[no-untyped-def]
         cache.resident[run, r >> 6] |= bit(r)
         cache.in_hbm[run, r >> 6] |= bit(r)
         replica.hbm_blocks += blocks
+        log_change(cache, run, r, CAME)
     else:
         in_ram = cache.places[place].ram_blocks
         if in_ram > 0:
             replica.hbm_blocks += in_ram
             cache.places[place].ram_blocks = 0
             cache.in_hbm[run, r >> 6] |= bit(r)
+            log_change(cache, run, r, CAME)
         if in_ram < blocks:
             if replica.newest == place:
                 return
@@ -90,7 +105,9 @@ def evict(cache, replicas, requests, r):  # type: ignore[no-untyped-def]
         else:
             run = (place if len(cache.table) == 0 else cache.table[place]) // len(replicas)
             blocks = cache.runs[run].blocks
-            cache.in_hbm[run, r >> 6] &= ~bit(r)
+            if has(cache.in_hbm[run], r):
+                cache.in_hbm[run, r >> 6] &= ~bit(r)
+                log_change(cache, run, r, LEFT_HBM)
         moved = min(blocks - cache.places[place].ram_blocks, excess)
         cache.places[place].ram_blocks += moved
         excess -= moved

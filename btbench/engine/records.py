@@ -88,6 +88,8 @@ SEEN_OF_SERVED = ["start_s", "reuse_s", "prefill_s", "finished_before"]
 
 RUN = np.dtype([("blocks", "i4"), ("on_disk", "?")], align=True)
 
+CHANGE = np.dtype([("run", "i4"), ("replica", "i4"), ("change", "i4")], align=True)  # `cache.CAME` or LEFT_HBM
+
 # A run on a replica, or (behind those) a request's own blocks. On each replica its places form an LRU list; eviction
 # eats a place from its front, so how many of its leading blocks are in RAM says all about it.
 PLACE = np.dtype(
@@ -145,6 +147,8 @@ class Cache(NamedTuple):
     in_hbm: npt.NDArray[np.uint64]  # (K, W) bit r: … all of it in HBM
     table: npt.NDArray[np.int64]  # run × R + replica to place; empty where that product is the place
     places: Records  # PLACE, the last N for the requests' own blocks
+    log: Records  # CHANGE of bits, in order; empty where nobody sees old caches
+    logged: npt.NDArray[np.int64]  # (1,) how many
 
 
 class Flights(NamedTuple):

@@ -126,7 +126,9 @@ def _attempt(
     kernel = replay_requests_uncached if policy.is_compiled_plugin else replay_requests
     compiled_before = compiled_kernels(kernel)
     draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
-    state = allocate.new_state(work, idle, copy_room, _copied_runs(work, policy, len(idle)))
+    state = allocate.new_state(
+        work, idle, copy_room, _copied_runs(work, policy, len(idle)), logs_changes=options.signal_delay_s > 0
+    )
     signals = new_signals(work, state, options)
     view = allocate.view_of(work, state, costs, signals, policy.counts_itself)
     orders = allocate.new_orders(len(idle))

@@ -18,11 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from btbench.cluster.setup import ServingOptions
+from btbench.engine.cache import CAME
 from btbench.engine.copies import has_landed
 from btbench.engine.records import REPLICA, Records, State
 from btbench.engine.workload import Workload
 from btbench.errors import ScenarioError
 from btbench.jit import inlined
+from btbench.policies.bits import bit
 from btbench.timer import multiple_until
 
 _MOST_BYTES = 4e9  # of reports under way; a finer interval than that is a mistake rather than a wish
@@ -41,8 +43,7 @@ class Signals(NamedTuple):
     load: npt.NDArray[np.int32]  # (S, R)
     sent: npt.NDArray[np.int32]  # (S, R) requests sent to each replica when the report was taken
     replicas: npt.NDArray[np.void]  # (S, R) REPLICA
-    resident: npt.NDArray[np.uint64]  # (S, K, W)
-    in_hbm: npt.NDArray[np.uint64]  # (S, K, W)
+    logged: npt.NDArray[np.int64]  # (S,) changes of the caches so far
     first: npt.NDArray[np.int64]  # (1,) … from this one …
     under_way: npt.NDArray[np.int64]  # (1,) … so many
     seen_s: npt.NDArray[np.float64]  # (1,) when the report that is seen was taken; infinity without a delay
@@ -53,6 +54,7 @@ class Signals(NamedTuple):
     seen_replicas: Records  # (R,)
     seen_resident: npt.NDArray[np.uint64]  # (K, W)
     seen_in_hbm: npt.NDArray[np.uint64]  # (K, W)
+    applied: npt.NDArray[np.int64]  # (1,) changes of the caches that these have in them
     awaited: npt.NDArray[np.int32]  # copies under way as far as the router knows, in the order they were started …
     awaited_count: npt.NDArray[np.int64]  # (1,) … and how many
     seen_prefixes: Records  # PREFIX: … and how many of each prefix
@@ -65,7 +67,7 @@ def new_signals(work: Workload, state: State, options: ServingOptions) -> Signal
         size = math.ceil(min(len(work.requests), options.signal_delay_s / options.signal_interval_s)) + 3
         replicas, (runs, words) = len(state.load), state.cache.resident.shape
         copies, prefixes = len(state.flights.copies), len(state.flights.prefixes)
-    report_bytes = runs * words * 16 + replicas * (REPLICA.itemsize + 8)
+    report_bytes = replicas * (REPLICA.itemsize + 8)
     if size * report_bytes > _MOST_BYTES:
         raise ScenarioError(
             f"router.signal_interval_s = {options.signal_interval_s}: {size:,} reports of {report_bytes:,} bytes would "
@@ -83,8 +85,7 @@ def new_signals(work: Workload, state: State, options: ServingOptions) -> Signal
         load=np.zeros((size, replicas), np.int32),
         sent=np.zeros((size, replicas), np.int32),
         replicas=np.zeros((size, replicas), state.replicas.dtype),
-        resident=np.zeros((size, runs, words), np.uint64),
-        in_hbm=np.zeros((size, runs, words), np.uint64),
+        logged=np.zeros(size, np.int64),
         first=np.zeros(1, np.int64),
         under_way=np.zeros(1, np.int64),
         seen_s=np.full(1, -1.0 if options.signal_delay_s > 0 else np.inf),
@@ -95,6 +96,7 @@ def new_signals(work: Workload, state: State, options: ServingOptions) -> Signal
         seen_replicas=state.replicas[:replicas].copy().view(np.recarray),
         seen_resident=np.zeros((runs, words), np.uint64),
         seen_in_hbm=np.zeros((runs, words), np.uint64),
+        applied=np.zeros(1, np.int64),
         awaited=np.zeros(copies, np.int32),
         awaited_count=np.zeros(1, np.int64),
         seen_prefixes=state.flights.prefixes[:prefixes].copy().view(np.recarray),
@@ -102,11 +104,17 @@ def new_signals(work: Workload, state: State, options: ServingOptions) -> Signal
 
 
 @inlined
-def copy_words(source, target):  # type: ignore[no-untyped-def]
-    """Copy one table of replica bits over another."""
-    for k in range(source.shape[0]):
-        for word in range(source.shape[1]):
-            target[k, word] = source[k, word]
+def apply_changes(signals, cache, until):  # type: ignore[no-untyped-def]
+    """The caches that are seen become those of `until` changes."""
+    for position in range(signals.applied[0], until):
+        entry = cache.log[position]
+        word = entry.replica >> 6
+        if entry.change == CAME:
+            signals.seen_resident[entry.run, word] |= bit(entry.replica)
+            signals.seen_in_hbm[entry.run, word] |= bit(entry.replica)
+        else:
+            signals.seen_in_hbm[entry.run, word] &= ~bit(entry.replica)
+    signals.applied[0] = until
 
 
 @inlined
@@ -138,8 +146,7 @@ def take_report(signals, state, now):  # type: ignore[no-untyped-def]
         signals.load[slot, r] = state.load[r]
         signals.sent[slot, r] = signals.sent_now[r]
         signals.replicas[slot, r] = state.replicas[r]
-    copy_words(state.cache.resident, signals.resident[slot])
-    copy_words(state.cache.in_hbm, signals.in_hbm[slot])
+    signals.logged[slot] = state.cache.logged[0]
 
 
 @inlined
@@ -157,8 +164,7 @@ def receive_reports(signals, state, now):  # type: ignore[no-untyped-def]
         signals.reported_load[r] = signals.load[slot, r]
         signals.sent_then[r] = signals.sent[slot, r]
         signals.seen_replicas[r] = signals.replicas[slot, r]
-    copy_words(signals.resident[slot], signals.seen_resident)
-    copy_words(signals.in_hbm[slot], signals.seen_in_hbm)
+    apply_changes(signals, state.cache, signals.logged[slot])
     kept = 0
     for position in range(signals.awaited_count[0]):
         index = signals.awaited[position]
