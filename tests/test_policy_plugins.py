@@ -185,6 +185,9 @@ def fewest_sent(view, i, memory, draws, orders):
 """
 
 WITHOUT_MEMORY = """\
+import numba
+import numpy as np
+
 from btbench.jit import inlined
 from btbench.policies.picks import pick_least_loaded
 
@@ -223,6 +226,40 @@ def writes(view, i, memory, draws, orders):
 @inlined
 def winds_the_clock(view, i, memory, draws, orders):
     view.replicas[0].now = 0.0
+    return 0
+
+
+@numba.njit
+def set_clock(replica):
+    replica.now = 0.0
+
+
+@numba.njit(cache=True)
+def set_clocks(replicas, r):
+    set_clock(replicas[r])
+    return r
+
+
+@inlined
+def has_the_clock_wound(view, i, memory, draws, orders):
+    return set_clocks(view.replicas, 0)
+
+
+@inlined
+def empties_by_flat(view, i, memory, draws, orders):
+    view.load.flat[0] = 0
+    return 0
+
+
+@numba.njit
+def by_iterator(load):
+    for each in np.nditer(load):
+        each[()] = 0
+
+
+@inlined
+def empties_by_iterator(view, i, memory, draws, orders):
+    by_iterator(view.load)
     return 0
 
 
@@ -324,8 +361,11 @@ def test_a_compiled_copy_of_what_is_shorter_than_a_prefix(told):
     ("name", "said"),
     [
         ("told.py:reads_answers", r"does not compile: KeyError: 'output_tokens'"),
-        ("told.py:writes", r"does not compile: Cannot modify readonly array.* \(told.py, line 32\)"),
-        ("told.py:winds_the_clock", r"writes to what it may only look at \(line 38\)"),
+        ("told.py:writes", r"does not compile: Cannot modify readonly array.* \(told.py, line 35\)"),
+        ("told.py:winds_the_clock", r"writes to what it may only look at \(told.py, line 41\)"),
+        ("told.py:has_the_clock_wound", r"writes to what it may only look at \(told.py, line 47\)"),
+        ("told.py:empties_by_flat", r"writes to what it may only look at \(told.py, line 63\)"),
+        ("told.py:empties_by_iterator", r"writes to what it may only look at \(told.py, line 69\)"),
         ("told.py:half", r"returns float64"),
         ("told.py:too_few", r"does not compile: TypeError: .*5 argument"),
         ("forgetful.py:fewest_sent", r"new_memory: AttributeError"),
@@ -334,6 +374,15 @@ def test_a_compiled_copy_of_what_is_shorter_than_a_prefix(told):
 def test_a_function_that_does_not_compile_is_refused(compiled, name, said):
     with pytest.raises(PolicyError, match=rf"^policy '{name.split(':')[1]}'.*{said}"):
         serve(load_plugin(name, compiled), "ab", "ab")
+
+
+@needs_compiling
+def test_a_function_that_is_refused_is_refused_again(compiled):
+    """Also by another replay of one process, for which it is compiled already."""
+    policy = load_plugin("told.py:has_the_clock_wound", compiled)
+    for _ in range(2):
+        with pytest.raises(PolicyError, match=r"writes to what it may only look at"):
+            serve(policy, "ab", "ab")
 
 
 # The command line

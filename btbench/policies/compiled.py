@@ -5,14 +5,15 @@ is compiled by itself first, and what Numba says is cut down to the line that ma
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
+from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core import ir
 
 from btbench.errors import PolicyError
-from btbench.jit import compiled_kernels
 from btbench.policies.registry import Policy
 from btbench.policies.view import ClusterView, CopyOrders, Draws
 
@@ -29,29 +30,71 @@ def new_own_memory(policy: Policy, view: ClusterView, default: Callable[[Cluster
 
 
 def check_compiles(policy: Policy, view: ClusterView, memory: Any, draws: Draws, orders: CopyOrders) -> None:
-    """Raises PolicyError where the function does not compile, or returns what is no replica."""
-    if compiled_kernels(policy.custom) or not hasattr(policy.custom, "py_func"):  # the latter where nothing is compiled
+    """Raises PolicyError where the function does not compile, returns what is no replica, or writes to the view."""
+    function = policy.custom
+    if not hasattr(function, "py_func"):  # nothing is compiled
+        return
+    types = tuple(numba.typeof(argument) for argument in (view, 0, memory, draws, orders))
+    if (function, types) in _FOUND_RIGHT:
         return
     try:
-        types = tuple(numba.typeof(argument) for argument in (view, 0, memory, draws, orders))
-        policy.custom.compile(types)
-        returned = numba.types.unliteral(policy.custom.overloads[types].signature.return_type)
+        function.compile(types)
+        returned = numba.types.unliteral(function.overloads[types].signature.return_type)
     except Exception as error:
         raise PolicyError(f"policy {policy.name!r} does not compile: {_gist(error)}", _SIGNATURE) from error
     if not isinstance(returned, numba.types.Integer):
         raise PolicyError(f"policy {policy.name!r} returns {returned}", _SIGNATURE)
-    for line in _writes_to_view(types[0], policy.custom.overloads[types].type_annotation):
-        raise PolicyError(f"policy {policy.name!r} writes to what it may only look at (line {line})", _SIGNATURE)
+    arrays = [array for array in types[0].types if isinstance(array, numba.types.Array)]
+    records = {array.dtype for array in arrays if isinstance(array.dtype, numba.types.Record)}
+    for place in _writes(function, types, records, set()):
+        raise PolicyError(f"policy {policy.name!r} writes to what it may only look at ({place})", _SIGNATURE)
+    _FOUND_RIGHT.add((function, types))
 
 
-def _writes_to_view(view: Any, annotation: Any) -> Iterator[int]:
-    """Lines that set a field of a record of the view, which Numba compiles although the array is read-only."""
-    records = {array.dtype for array in view.types if isinstance(getattr(array, "dtype", None), numba.types.Record)}
+_FOUND_RIGHT: set[tuple[Any, Any]] = set()  # functions, with the types of their arguments
+
+
+def _writes(function: Any, types: Any, records: Set[Any], seen: set[tuple[Any, Any]]) -> Iterator[str]:
+    """Lines of a function, and of all that it calls, which write to what Numba should keep read-only but does not.
+
+    That are fields of records, though their array is read-only, `array.flat`, and what `np.nditer` goes over.
+    """
+    seen.add((function, types))
+    annotation = _annotation(function, types)
+    of, calls = annotation.typemap, annotation.calltypes
     for block in annotation.blocks.values():
         for statement in block.body:
-            is_write = isinstance(statement, ir.SetAttr | ir.SetItem | ir.StaticSetItem)
-            if is_write and annotation.typemap[statement.target.name] in records:
-                yield statement.loc.line
+            value = getattr(statement, "value", None)
+            if isinstance(statement, ir.SetAttr | ir.SetItem | ir.StaticSetItem):
+                target = of[statement.target.name]
+                is_write = target in records or _is_flat(target)
+            elif isinstance(value, ir.Expr) and value.op == "call":
+                called, given = of[value.func.name], calls[value].args
+                is_write = getattr(called, "typing_key", None) is np.nditer and any(map(_is_read_only, given))
+                if isinstance(called, numba.types.Dispatcher) and (called.dispatcher, given) not in seen:
+                    yield from _writes(called.dispatcher, given, records, seen)
+            else:
+                is_write = False
+            if is_write:
+                yield f"{Path(statement.loc.filename).name}, line {statement.loc.line}"
+
+
+def _is_read_only(of: Any) -> bool:
+    return isinstance(of, numba.types.Array) and not of.mutable
+
+
+def _is_flat(of: Any) -> bool:
+    return isinstance(of, numba.types.NumpyFlatType) and _is_read_only(of.array_type)
+
+
+def _annotation(function: Any, types: Any) -> Any:
+    """A compiled function as Numba understood it; where it came from the disk, compiled once more to know."""
+    compiled = function.overloads.get(types)
+    if compiled is None or isinstance(compiled.type_annotation, str):
+        function = numba.njit(nogil=True, error_model="numpy")(function.py_func)
+        function.compile(types)
+        compiled = function.overloads[types]
+    return compiled.type_annotation
 
 
 def _gist(error: Exception) -> str:
