@@ -1,5 +1,6 @@
 """Policies of one's own from files and entry points, as compiled functions, and on the command line."""
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -87,6 +88,14 @@ def test_a_class_from_a_file(folder):
     assert serve(policy, "abc", "abd").served.replica.tolist() == [0, 0]
 
 
+def test_a_file_is_loaded_once_while_it_stays_as_it_is(folder):
+    (folder / "mine.py").write_text(PYTHON + "open('loaded', 'a').write('x')\n")
+    first, again = (load_plugin("mine.py:FewestTokens", where) for where in (folder, folder / "." / "."))
+    assert first == again and (folder / "loaded").read_text() == "x"
+    (folder / "mine.py").write_text(PYTHON)
+    assert load_plugin("mine.py:FewestTokens", folder) != first
+
+
 def test_a_class_says_what_its_copies_are_made_of(folder):
     run = serve(load_plugin("mine.py:Eager", folder), "abcd", "abcx", "abcy")
     assert (run.copies.request.tolist(), run.copies.blocks.tolist()) == ([1], [3])
@@ -153,6 +162,35 @@ def test_entry_points_that_lead_nowhere(distribution):
         load_plugin("odd", Path())
     with pytest.raises(PolicyError, match=r"no such policy: 'fewes'\nDid you mean 'fewest'"):
         load_plugin("fewes", Path())
+
+
+def test_policies_of_packages_are_listed_with_package_and_kind(distribution, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    (distribution / "their_router.py").write_text(
+        PYTHON.replace("class FewestTokens:", 'class FewestTokens:\n    """The shortest queue.\n\n    By tokens."""')
+    )
+    listed = CliRunner().invoke(app, ["list", "policies", "fewest", "--format", "json"])
+    assert json.loads(listed.stdout)["policies"] == [
+        {
+            "policy": "fewest",
+            "rule": "The shortest queue.",
+            "source": "their-router 1.0, their_router:FewestTokens, Python class",
+            "leaves_out": "",
+        }
+    ]
+    whole = CliRunner().invoke(app, ["list", "policies"]).stdout
+    assert "gone          policy 'gone' cannot be loaded: AttributeError" in whole
+    assert "their-router 1.0, their_router:Gone, cannot be loaded" in whole
+
+
+def test_policies_of_packages_are_among_what_is_allowed_without_being_loaded(distribution, folder):
+    (distribution / "their_router.py").write_text("raise SystemExit")
+    (folder / "small.toml").write_text(SCENARIO)
+    result = run_replay("-p", "fewes")
+    assert "Did you mean 'fewest'?" in result.stderr and "preble, fewest, gone, odd." in result.stderr
+    (folder / "small.toml").write_text(SCENARIO.replace('["cache_aware"]', '["cache_aware", "fewes"]'))
+    assert "Did you mean 'fewest'?" in run_replay().stderr
+    assert "their_router" not in sys.modules
 
 
 # Compiled functions

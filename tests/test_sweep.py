@@ -323,3 +323,19 @@ def test_a_policy_that_turns_every_request_away_leaves_the_rest_told(sweep: Swee
     ended = CliRunner().invoke(app, [*replay, "-p", "never", "--force"])
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert "every request was turned away" in ended.stderr
+
+
+def test_a_policy_of_the_users_own_is_loaded_once_for_all_points(sweep: Sweep) -> None:
+    Path("mine.py").write_text(
+        "from btbench.policies.custom import Decision\n"
+        "open('loaded', 'a').write('x')\n"
+        "class First:\n"
+        "    def route(self, request, cluster):\n"
+        "        return Decision(0)\n"
+    )
+    own = ["-p", "mine.py:First", "-s", "one"]
+    assert sweep("--set", "engine.mfu=0.3,0.4,0.5", *own, "-o", "out").exit_code == 0
+    assert Path("loaded").read_text() == "x"
+    ended = sweep("--set", "policy.btb.copies=1,2", *own)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "--set policy.btb.copies: makes no difference" in ended.stderr

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def policy_rows() -> dict[str, Rows]:
-    """The policies, and the parameters of all of them."""
+    """The policies, those of installed packages last, and the parameters of all that have any."""
+    from btbench.policies.plugins import offers
     from btbench.policies.registry import KINDS
     from btbench.scenario.policies import policy_table
     from btbench.scenario.words import allowed, meaning
@@ -33,6 +34,15 @@ def policy_rows() -> dict[str, Rows]:
     policies = [
         {"policy": kind.name, "rule": kind.summary, "source": kind.source, "leaves_out": kind.leaves_out}
         for kind in KINDS
+    ]
+    policies += [
+        {
+            "policy": offer.name,
+            "rule": offer.summary or "a policy of your own",
+            "source": ", ".join(filter(None, (offer.package, offer.where, offer.kind))),
+            "leaves_out": "",
+        }
+        for offer in offers()
     ]
     return {"policies": policies, "parameters": parameters}
 

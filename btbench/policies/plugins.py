@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from dataclasses import replace
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from btbench.errors import PolicyError, nearest
 from btbench.jit import JIT_IS_ON
@@ -29,6 +29,38 @@ def is_plugin(name: str) -> bool:
     return ".py:" in name or name in {point.name for point in entry_points(group=GROUP)}
 
 
+def plugin_names() -> list[str]:
+    """The policies that installed packages offer and that can be named; none of the packages is loaded."""
+    return sorted({point.name for point in entry_points(group=GROUP)} - {*NAMES, *RESERVED})
+
+
+class Offer(NamedTuple):
+    """A policy of an installed package."""
+
+    name: str
+    package: str  # and its version
+    where: str  # module:attribute
+    kind: str  # Python class, compiled function; or why it cannot be had
+    summary: str  # the first line of what its author says of it
+
+
+def offers() -> list[Offer]:
+    """What installed packages offer, for which they are loaded."""
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    return [_offer(points[name]) for name in plugin_names()]
+
+
+def _offer(point: EntryPoint) -> Offer:
+    package = f"{point.dist.name} {point.dist.version}" if point.dist else ""
+    try:
+        policy = load_plugin(point.name, Path())
+    except PolicyError as error:
+        return Offer(point.name, package, point.value, "cannot be loaded", error.message)
+    text = getattr(policy.custom, "__doc__", None) or ""
+    kind = "Python class" if policy.is_python else "compiled function"
+    return Offer(point.name, package, point.value, kind, text.strip().partition("\n")[0])
+
+
 def load_plugin(name: str, folder: Path) -> Policy:
     """The policy named; a relative path starts at `folder`. Raises PolicyError where there is none to be had."""
     if ".py:" in name:
@@ -37,7 +69,7 @@ def load_plugin(name: str, folder: Path) -> Policy:
         return _policy(attribute, _attribute(_module(file), attribute, path), f"{file}:{attribute}")
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
-        raise PolicyError(f"no such policy: {name!r}", nearest(name, [*NAMES, *points]))
+        raise PolicyError(f"no such policy: {name!r}", nearest(name, [*NAMES, *plugin_names()]))
     try:
         found = points[name].load()
     except (Exception, SystemExit) as error:
@@ -45,9 +77,22 @@ def load_plugin(name: str, folder: Path) -> Policy:
     return _policy(name, found, name)
 
 
+_LOADED: dict[Path, tuple[bytes, ModuleType]] = {}  # by file: what it held, and what that made
+
+
 def _module(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise PolicyError(f"{path}: no such file", "A policy of your own is named path/to/file.py:Name.")
+    """What a file makes; loaded once in a process while it stays as it is, so that a policy stays the same object."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        hint = "A policy of your own is named path/to/file.py:Name."
+        raise PolicyError(f"{path}: {'cannot be read' if path.exists() else 'no such file'}", hint) from error
+    if path not in _LOADED or _LOADED[path][0] != content:
+        _LOADED[path] = content, _new_module(path)
+    return _LOADED[path][1]
+
+
+def _new_module(path: Path) -> ModuleType:
     name = f"btbench_policy_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None, "a .py file has a loader"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from btbench.cluster.setup import Setup
 from btbench.errors import ScenarioError, UsageError, nearest
-from btbench.policies.plugins import is_plugin, load_plugin
+from btbench.policies.plugins import is_plugin, load_plugin, plugin_names
 from btbench.policies.registry import Policy
 from btbench.scenario.lines import KeyPath
 from btbench.scenario.policies import check_policies, resolve_policies
@@ -176,7 +176,8 @@ def _override(scenario: Scenario, overrides: Overrides, known_policies: dict[str
 def _pick(wanted: tuple[str, ...], known: dict[str, T], noun: str) -> tuple[T, ...]:
     for name in wanted:
         if name not in known:
-            raise UsageError(f"--{noun} {name}: no such {noun}", nearest(name, list(known)))
+            names = [*known, *(plugin_names() if noun == "policy" else [])]
+            raise UsageError(f"--{noun} {name}: no such {noun}", nearest(name, names))
     return tuple(known[name] for name in dict.fromkeys(wanted))
 
 

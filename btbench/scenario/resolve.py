@@ -8,7 +8,7 @@ from btbench.cluster.gpus import GPUS, Gpu
 from btbench.cluster.models import MODELS, Model
 from btbench.cluster.setup import Replica, ServingOptions, Setup
 from btbench.errors import nearest
-from btbench.policies.plugins import is_plugin, load_plugin
+from btbench.policies.plugins import is_plugin, load_plugin, plugin_names
 from btbench.policies.registry import NAMES
 from btbench.scenario.lines import KeyPath
 from btbench.scenario.policies import resolve_policies
@@ -22,10 +22,15 @@ def check_references(table: ScenarioTable) -> list[Problem]:
     models, gpus = [*MODELS, *table.models], [*GPUS, *table.gpus]
     policies = list(dict.fromkeys([*NAMES, *table.policy]))
     in_use = [*table.policies, *map(policy_name, table.policies)]
-    own = [name for name in table.policies if name not in policies and is_plugin(name)]
+    others = [name for name in table.policies if name not in policies]
+    own = [*(name for name in others if is_plugin(name)), *(plugin_names() if others else [])]
     setups = [setup.name for setup in table.setup]
     problems = [
-        *_unknown([(("policies", i), name) for i, name in enumerate(table.policies)], [*policies, *own], "policy"),
+        *_unknown(
+            [(("policies", i), name) for i, name in enumerate(table.policies)],
+            [*policies, *dict.fromkeys(own)],
+            "policy",
+        ),
         *_repeated([(("policies", i), policy_name(name)) for i, name in enumerate(table.policies)]),
         *_unknown([(("baseline",), table.baseline or table.policies[0])], in_use, "policy of this scenario"),
         *_repeated([(("setup", i, "name"), name) for i, name in enumerate(setups)]),
