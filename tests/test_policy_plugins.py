@@ -301,6 +301,26 @@ def empties_by_iterator(view, i, memory, draws, orders):
     return 0
 
 
+@numba.njit
+def counted(load):
+    return np.zeros(len(load))
+
+
+@inlined
+def makes_arrays(view, i, memory, draws, orders):
+    return int(counted(view.load)[0])
+
+
+@inlined
+def makes_a_sum(view, i, memory, draws, orders):
+    return (view.load + 1)[0]
+
+
+@inlined
+def makes_a_list(view, i, memory, draws, orders):
+    return [r for r in range(3)][0]
+
+
 @inlined
 def half(view, i, memory, draws, orders):
     return 0.5
@@ -310,6 +330,9 @@ def half(view, i, memory, draws, orders):
 def too_few(view, i):
     return 0
 """
+
+
+MAKES = "does not compile: makes an array, a list, text or the like"
 
 
 @pytest.fixture(scope="module")
@@ -405,6 +428,9 @@ def test_a_compiled_copy_of_what_is_shorter_than_a_prefix(told):
         ("told.py:empties_by_flat", r"writes to what it may only look at \(told.py, line 63\)"),
         ("told.py:empties_by_iterator", r"writes to what it may only look at \(told.py, line 69\)"),
         ("told.py:half", r"returns float64"),
+        ("told.py:makes_arrays", rf"{MAKES} \(told.py, line 81\)\n.* make arrays once, in new_memory"),
+        ("told.py:makes_a_sum", rf"{MAKES} \(told.py, line 91\)"),
+        ("told.py:makes_a_list", rf"{MAKES} \(told.py, line 96\)"),
         ("told.py:too_few", r"does not compile: TypeError: .*5 argument"),
         ("forgetful.py:fewest_sent", r"new_memory: AttributeError"),
     ],

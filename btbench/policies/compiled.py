@@ -5,6 +5,7 @@ is compiled by itself first, and what Numba says is cut down to the line that ma
 """
 
 import re
+import traceback
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def check_compiles(policy: Policy, view: ClusterView, memory: Any, draws: Draws,
         function.compile(types)
         returned = numba.types.unliteral(function.overloads[types].signature.return_type)
     except Exception as error:
-        raise PolicyError(f"policy {policy.name!r} does not compile: {_gist(error)}", _SIGNATURE) from error
+        raise _not_compiled(policy, error) from error
     if not isinstance(returned, numba.types.Integer):
         raise PolicyError(f"policy {policy.name!r} returns {returned}", _SIGNATURE)
     arrays = [array for array in types[0].types if isinstance(array, numba.types.Array)]
@@ -97,11 +98,28 @@ def _annotation(function: Any, types: Any) -> Any:
     return compiled.type_annotation
 
 
-def _gist(error: Exception) -> str:
-    """Numba's own reason, the first it gives, and the line it is about."""
-    said = str(error)
+def _not_compiled(policy: Policy, error: Exception) -> PolicyError:
+    """Numba's own reason, the first it gives, and the line of the user's that it is about."""
+    said, place = str(error), _place(error)
+    where = f" ({place})" if place else ""
+    if re.search("NRT required but not enabled|Only accept returning of array passed into", said):
+        return PolicyError(
+            f"policy {policy.name!r} does not compile: makes an array, a list, text or the like{where}",
+            "A compiled policy makes nothing while it routes: make arrays once, in new_memory(view), and write to "
+            "them. --debug shows all that Numba says.",
+        )
     reason = re.search(r"Numba\w*Error: (.*)", said) or re.search(r"^(?!Failed in )(.+)", said, re.MULTILINE)
     text = re.sub(r"( of type \w+)\(.*", r"\1", reason.group(1)) if reason else said
-    place = re.search(r'^File "(?:.*/)?(.*)", (line \d+):', said, re.MULTILINE)
-    of_numba = isinstance(error, numba.core.errors.NumbaError)
-    return ("" if of_numba else f"{type(error).__name__}: ") + text + (f" ({place[1]}, {place[2]})" if place else "")
+    kind = "" if isinstance(error, numba.core.errors.NumbaError) else f"{type(error).__name__}: "
+    return PolicyError(f"policy {policy.name!r} does not compile: {kind}{text}{where}", _SIGNATURE)
+
+
+def _place(error: Exception) -> str:
+    """The innermost line outside Numba that an error is about, as it says itself, or as its traceback knows."""
+    found = re.findall(r'(?:^ *File "| at )([^"\n]+?)(?:", line | \()(\d+)', str(error), re.MULTILINE)
+    places = [(Path(path), int(line)) for path, line in found]
+    lowered = (getattr(f.f_locals.get("inst"), "loc", None) for f, _ in traceback.walk_tb(error.__traceback__))
+    places += [(Path(loc.filename), loc.line) for loc in lowered if isinstance(loc, ir.Loc)][::-1]
+    of_numba = Path(numba.__file__).parent
+    outside = (f"{path.name}, line {line}" for path, line in places if of_numba not in path.resolve().parents)
+    return next(outside, "")
