@@ -61,10 +61,16 @@ class Cache:
         self.budget_blocks = budget_blocks
         self.hbm = OrderedDict()  # least recently used first
         self.ram = set()
+        self.ready_s = {}  # by block: when what brought it in had computed or received it
 
-    def insert(self, blocks):
-        """Make blocks the most recently used ones; then what is too much moves to RAM."""
+    def insert(self, blocks, ready_s):
+        """Make blocks the most recently used ones; then what is too much moves to RAM.
+
+        Blocks that were in neither tier are there at `ready_s`.
+        """
         for block in blocks:
+            if block not in self.hbm and block not in self.ram:
+                self.ready_s[block] = ready_s
             self.ram.discard(block)
             self.hbm[block] = None
             self.hbm.move_to_end(block)
@@ -104,6 +110,7 @@ class Costs:
         self.kv_bytes_per_token = 2 * model.layers * model.kv_heads * model.head_dim * model.dtype_bytes
         self.block_tokens = block_tokens
         self.block_bytes = self.kv_bytes_per_token * block_tokens
+        self.copies_wait = options.copies_wait
         room = gpus * gpu.hbm_bytes - model.params * model.dtype_bytes
         if room < 0:
             raise CapacityError(f"{model.name} does not fit {replica.name}")
@@ -203,7 +210,7 @@ class Replica:
         all_blocks = ceil((request.input_tokens + request.output_tokens) / costs.block_tokens)
         fresh = [object() for _ in range(all_blocks - len(request.blocks))]
         resident = [*request.blocks, *fresh]
-        self.cache.insert(resident)
+        self.cache.insert(resident, self.now_s)
         if self.disk is not None:
             self.disk.update(resident)
 
@@ -264,6 +271,10 @@ class Policy:
 
     def note(self, request, replica):
         """Hear of a request that another policy has sent to a replica."""
+
+    def leave_s(self, giver, blocks):
+        """From when on the giver can send blocks: at any time, or, where copies wait, once it has the last of them."""
+        return max(giver.cache.ready_s[block] for block in blocks) if giver.costs.copies_wait else 0.0
 
     def pick(self, replicas, key):
         """A replica with the smallest key, drawn uniformly."""
@@ -332,7 +343,7 @@ class Btb(Policy):
         """Copies that are ready enter the caches."""
         for copy in self.copies:
             if not copy.landed and copy.ready_s <= t + 1e-12:
-                replicas[copy.target].cache.insert(copy.key)
+                replicas[copy.target].cache.insert(copy.key, copy.ready_s)
                 replicas[copy.target].landed.append(copy)
                 copy.landed = True
 
@@ -364,11 +375,11 @@ class Btb(Policy):
         need = self.parameters.btb.copies - len(holders) - len(waiting)
         others = [r for r in replicas if r not in holders and r.index not in waiting]
         for replica in sorted(others, key=lambda replica: replica.load)[: max(0, need)]:
-            start_s = max(t, replica.now_s)
             seconds = replica.costs.load_s(len(key), replica.costs.rdma_bytes_per_s)
-            replica.now_s = start_s + seconds
+            start_s = max(t, replica.now_s, self.leave_s(holders[0], key))
+            replica.now_s = max(t, replica.now_s) + seconds  # occupied at once, however late the blocks come
             replica.busy_s += seconds
-            self.copies.append(Copy(index, key, holders[0].index, replica.index, start_s, replica.now_s))
+            self.copies.append(Copy(index, key, holders[0].index, replica.index, start_s, start_s + seconds))
 
 
 POLICIES = {

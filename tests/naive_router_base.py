@@ -56,10 +56,10 @@ class Router(naive.Policy):
             if block not in taker.cache.hbm and block not in taker.cache.ram and block not in missing:
                 missing.append(block)
         if missing:
-            start_s = max(request.arrival_s, taker.now_s)
+            start_s = max(request.arrival_s, taker.now_s, self.leave_s(giver, missing))
             seconds = taker.costs.load_s(len(missing), taker.costs.rdma_bytes_per_s)
             taker.now_s = start_s + seconds
             taker.busy_s += seconds
-            taker.cache.insert(missing)
+            taker.cache.insert(missing, taker.now_s)
             copy = naive.Copy(index, (), giver.index, taker.index, start_s, taker.now_s, landed=True, used=True)
             self.copies.append(copy)

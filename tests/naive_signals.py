@@ -10,6 +10,7 @@ def copy_of(cache):
     """A cache as it is now, to be kept."""
     kept = naive.Cache(cache.budget_blocks)
     kept.hbm, kept.ram = OrderedDict(cache.hbm), set(cache.ram)
+    kept.ready_s = cache.ready_s  # which no router knows
     return kept
 
 

@@ -231,6 +231,36 @@ def thrashing_bursts(draw):
 
 
 @st.composite
+def cold_bursts(draw):
+    """Prompts that share much and arrive while the first of them is still being prefilled; moving KV is faster."""
+    # a stem, part of which everybody has; blocks behind it that a few share; perhaps one's own
+    part = st.tuples(st.sampled_from([4, 8, 8, 12]), st.integers(0, 2), st.integers(0, 2))
+    parts = draw(st.lists(part, min_size=3, max_size=16))
+    gaps = draw(st.lists(st.sampled_from([0.0, 0.02, 0.1, 0.1, 0.7]), min_size=len(parts), max_size=len(parts)))
+    prompts = [
+        (*(f"s{k}" for k in range(stem)), *(f"s{stem}b{k}" for k in range(branch)), *(f"u{row}",) * own)
+        for row, (stem, branch, own) in enumerate(parts)
+    ]
+    outputs = draw(st.lists(st.sampled_from([1, 1, 7, 30]), min_size=len(parts), max_size=len(parts)))
+    rows = [
+        naive.Request(t, BLOCK_TOKENS * len(blocks), output, blocks)
+        for t, blocks, output in zip(accumulate(gaps), prompts, outputs, strict=True)
+    ]
+    hbm_bytes = MODEL.weight_bytes + MODEL.kv_bytes_per_token * (draw(st.sampled_from([160, 200, 2000])) + 0.5)
+    rdma = st.sampled_from([32_768.0, 65_536.0, 1e6])  # a block takes 125, 62 or 4 ms; to prefill it 160 or 16 ms
+    gpus = [Gpu("toy", draw(st.sampled_from([2e11, 2e12])), 3e11, hbm_bytes, 1e6, draw(rdma), 1e6) for _ in range(3)]
+    setup = Setup("toys", MODEL, tuple(Replica(f"node{i}", gpu, 1) for i, gpu in enumerate(gpus)))
+    rule = BtbParameters(threshold=draw(st.integers(1, 2)), prefix_blocks=4, window_s=5.0, copies=3)
+    serving = ServingOptions(max_batch=draw(st.sampled_from([1, 256])), disk_cache=draw(st.booleans()))
+    return Problem(tuple(rows), setup, serving, Parameters(btb=rule), draw(st.integers(0, 3)))
+
+
+def waiting(problems):
+    """The same problems, but KV leaves a replica no earlier than it is there."""
+    return problems.map(lambda problem: replace(problem, options=replace(problem.options, copies_wait=True)))
+
+
+@st.composite
 def problems_in_step(draw):
     """Replays under `btb` in which requests arrive exactly when something happens, or a rounding error beside it.
 

@@ -285,6 +285,7 @@ MISTAKES = [
     ("[[setup]]", "[engine]\nmfu = 1.5\n[[setup]]", ["line 18", "engine.mfu = 1.5", "from 1e-06 to 1"]),
     ("[[setup]]", "[engine]\nmax_batch = 0\n[[setup]]", ["line 18", "engine.max_batch = 0"]),
     ("[[setup]]", "[engine]\ndisk_cache = 1\n[[setup]]", ["line 18", "engine.disk_cache = 1", "true or false"]),
+    ("[[setup]]", '[engine]\ncopies_wait = "no"\n[[setup]]', ["line 18", 'engine.copies_wait = "no"', "true or false"]),
 ]
 
 

@@ -17,6 +17,7 @@ class ServingOptions:
     mbu: float = 0.8  # share of the HBM bandwidth that decode reaches
     max_batch: int = 256  # sequences running together on one replica
     disk_cache: bool = False  # one set of blocks on NVMe, shared by all replicas
+    copies_wait: bool = False  # KV that is being computed or received leaves a replica when it is there, not at once
     signal_delay_s: float = 0.0  # `[router]`: how old the router's knowledge of loads and caches is
     signal_interval_s: float = 0.1  # `[router]`: how often it is renewed, where there is a delay
 

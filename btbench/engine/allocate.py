@@ -64,16 +64,18 @@ def costs_of(setup: Setup, options: ServingOptions, block_tokens: int, copy_bloc
         copy_blocks=copy_blocks,
         max_batch=options.max_batch,
         disk_cache=options.disk_cache,
+        copies_wait=options.copies_wait,
     )
 
 
-def new_cache(work: Workload, replicas: int, copied_runs: int, logs_changes: bool) -> Cache:
+def new_cache(work: Workload, replicas: int, copied_runs: int, logs_changes: bool, copies_wait: bool) -> Cache:
     """Empty caches; `copied_runs` bounds how often copies can bring a run to a replica."""
     # a request's runs come with it, or with a transfer before; what has come can leave once
     changes = 2 * (2 * len(work.run_list) + copied_runs) + 1 if logs_changes else 0
     runs = len(work.run_blocks)
     words = (replicas + 63) // 64
     table = dense_or_empty(max(1, runs * replicas), len(work.run_list) + copied_runs)
+    places = len(table) or runs * replicas
     run_records = records(np.zeros(runs, RUN))
     run_records["blocks"] = work.run_blocks
     return Cache(
@@ -82,14 +84,25 @@ def new_cache(work: Workload, replicas: int, copied_runs: int, logs_changes: boo
         resident=np.zeros((runs, words), np.uint64),
         in_hbm=np.zeros((runs, words), np.uint64),
         table=table,
-        places=records(np.zeros((len(table) or runs * replicas) + len(work.requests), PLACE)),
+        places=records(np.zeros(places + len(work.requests), PLACE)),
         log=records(np.empty(changes, CHANGE)),
         logged=np.zeros(1, np.int64),
+        ready_s=np.empty(places if copies_wait else 0),
     )
 
 
-def new_state(work: Workload, idle: Records, copy_room: int, copied_runs: int, logs_changes: bool = False) -> State:
-    """A fresh cluster before the first arrival; its caches log changes where a router is to see old ones."""
+def new_state(
+    work: Workload,
+    idle: Records,
+    copy_room: int,
+    copied_runs: int,
+    logs_changes: bool = False,
+    copies_wait: bool = False,
+) -> State:
+    """A fresh cluster before the first arrival.
+
+    Its caches log changes where a router is to see old ones, and know when KV is there where copies wait for it.
+    """
     prefixes = records(np.zeros(int(work.requests.prefix.max(initial=-1)) + 1, PREFIX))
     prefixes["unproven"] = -1
     served = records(np.empty(len(work.requests), SERVED))
@@ -109,7 +122,7 @@ def new_state(work: Workload, idle: Records, copy_room: int, copied_runs: int, l
         workers=np.zeros(1, np.int64),
         requests=work.requests,
         served=served,
-        cache=new_cache(work, len(idle), copied_runs, logs_changes),
+        cache=new_cache(work, len(idle), copied_runs, logs_changes, copies_wait),
         flights=flights,
     )
 

@@ -8,7 +8,7 @@ its front first: its state is one count (`ram_blocks`) and one place in the list
 
 from btbench.jit import inlined
 from btbench.lru import append_newest, unlink
-from btbench.pairs import find_pair
+from btbench.pairs import find_pair, place_of
 from btbench.policies.bits import bit, has
 
 CAME, LEFT_HBM = 0, 1  # whole into HBM; no longer whole there
@@ -57,8 +57,11 @@ def log_change(cache, run, r, change):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def insert_run(cache, replicas, run, r):  # type: ignore[no-untyped-def]
-    """A whole run becomes the most recently used of replica r; nothing is evicted yet."""
+def insert_run(cache, replicas, run, r, ready_s):  # type: ignore[no-untyped-def]
+    """A whole run becomes the most recently used of replica r; nothing is evicted yet.
+
+    Where it was absent it will be there at `ready_s`: whoever brings it in first says when, and nothing takes it away.
+    """
     replica = replicas[r]
     place, _ = find_pair(cache.table, run * len(replicas) + r)
     blocks = cache.runs[run].blocks
@@ -67,6 +70,8 @@ def insert_run(cache, replicas, run, r):  # type: ignore[no-untyped-def]
         cache.in_hbm[run, r >> 6] |= bit(r)
         replica.hbm_blocks += blocks
         log_change(cache, run, r, CAME)
+        if len(cache.ready_s) > 0:
+            cache.ready_s[place] = ready_s
     else:
         in_ram = cache.places[place].ram_blocks
         if in_ram > 0:
@@ -79,6 +84,14 @@ def insert_run(cache, replicas, run, r):  # type: ignore[no-untyped-def]
                 return
             unlink(cache.places, replica, place)
     append_newest(cache.places, replica, place)
+
+
+@inlined
+def run_ready_s(cache, replicas, run, r):  # type: ignore[no-untyped-def]
+    """When a run is, or was, there on replica r, where copies wait; time zero if r does not hold it at all."""
+    if not has(cache.resident[run], r):
+        return 0.0
+    return cache.ready_s[place_of(cache.table, run * len(replicas) + r)]
 
 
 @inlined

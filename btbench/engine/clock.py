@@ -72,7 +72,7 @@ def admit(state, costs, i, r):  # type: ignore[no-untyped-def]
     join_batch(replica, state.served, i)
     cache = state.cache
     for k in range(request.runs_start, request.runs_stop):
-        insert_run(cache, state.replicas, cache.run_list[k], r)
+        insert_run(cache, state.replicas, cache.run_list[k], r, replica.now)
         cache.runs[cache.run_list[k]].on_disk = True
     insert_own_blocks(cache, replica, state.requests, i)
     evict(cache, state.replicas, state.requests, r)

@@ -136,6 +136,7 @@ class Costs(NamedTuple):
     copy_blocks: int  # Y
     max_batch: int
     disk_cache: bool
+    copies_wait: bool  # KV leaves a replica no earlier than it is there
 
 
 class Cache(NamedTuple):
@@ -149,6 +150,7 @@ class Cache(NamedTuple):
     places: Records  # PLACE, the last N for the requests' own blocks
     log: Records  # CHANGE of bits, in order; empty where nobody sees old caches
     logged: npt.NDArray[np.int64]  # (1,) how many
+    ready_s: npt.NDArray[np.float64]  # of each place of a run, when it is there; empty where copies do not wait
 
 
 class Flights(NamedTuple):

@@ -127,7 +127,7 @@ def _attempt(
     compiled_before = compiled_kernels(kernel)
     draws = Draws(twister_outputs(seed, draw_room), np.zeros(1, np.int64))
     state = allocate.new_state(
-        work, idle, copy_room, _copied_runs(work, policy, len(idle)), logs_changes=options.signal_delay_s > 0
+        work, idle, copy_room, _copied_runs(work, policy, len(idle)), options.signal_delay_s > 0, options.copies_wait
     )
     signals = new_signals(work, state, options)
     view = allocate.view_of(work, state, costs, signals, policy.counts_itself)

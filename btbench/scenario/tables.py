@@ -25,6 +25,7 @@ class EngineTable(Strict):
     mbu: Share = ServingOptions.mbu
     max_batch: Count = ServingOptions.max_batch
     disk_cache: bool = ServingOptions.disk_cache
+    copies_wait: bool = ServingOptions.copies_wait  # `btbench.engine.copies` tells the rule
 
 
 class RouterTable(Strict):
