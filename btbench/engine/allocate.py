@@ -127,9 +127,7 @@ def new_state(
     )
 
 
-def view_of(
-    work: Workload, state: State, costs: Costs, signals: Signals, counts_itself: bool = False
-) -> ClusterView:
+def view_of(work: Workload, state: State, costs: Costs, signals: Signals, counts_itself: bool = False) -> ClusterView:
     """What a policy may look at: the same memory, read-only, without the length of answers.
 
     One that `counts_itself` (the answers it has sent on and not seen end) knows the load whatever reports say.

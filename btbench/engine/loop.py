@@ -138,7 +138,7 @@ def replay_requests(code, parameters, view, costs, state, signals, draws, memory
         r = route(code, view, i, parameters, memory, draws, orders)
         if draws.used[0] > len(draws.outputs):
             return OUT_OF_DRAWS, i, r
-        if r == REJECTED:
+        if r == REJECTED and code >= 0:  # a policy of the user's has no such choice, and no replica of that number
             reject(state, i)
             continue
         if r < 0 or r >= len(state.replicas):
