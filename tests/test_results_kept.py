@@ -28,6 +28,11 @@ COMMANDS = {
     "delay": (
         "btbench sweep delay --set router.signal_delay_s=0,0.001,0.003,0.01,0.03,0.1,0.3,1 --out results/delay --force"
     ),
+    "copies_wait": (
+        "btbench sweep routers -p sglang -p smg -p dynamo -p preble -p mooncake -p pull -p btb -p btb-dynamo "
+        "--part synthetic --set engine.copies_wait=false,true --out results/copies_wait --force"
+    ),
+    "costs": "btbench costs --out results/costs --force",
 }
 
 
@@ -93,19 +98,25 @@ def test_results_were_made_with_their_commands(name):
     assert load_result(KEPT / name).provenance.command == COMMANDS[name], stale(name)
 
 
-def test_the_sweep_is_that_of_the_scenario():
-    """At one of its points, on one of its setups."""
-    setting = parse_setting("router.signal_delay_s=0.03")
-    ((_, asked),) = load_variants("delay", [setting], Overrides(setups=("glm45_h100x4",)))
-    with (KEPT / "delay" / "sweep.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if (row["setup"], row[setting.key]) == ("glm45_h100x4", "0.03")]
+@pytest.mark.parametrize(
+    ("name", "scenario", "point"),
+    [("delay", "delay", "router.signal_delay_s=0.03"), ("copies_wait", "routers", "engine.copies_wait=true")],
+)
+def test_sweeps_are_those_of_their_scenarios(name, scenario, point):
+    """At one of their points, on one of their setups."""
+    setting = parse_setting(point)
+    at = {"setup": "glm45_h100x4", setting.key: point.partition("=")[2]}
+    with (KEPT / name / "sweep.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if at.items() <= row.items()]
+    policies = tuple(dict.fromkeys(row["policy"] for row in rows))
+    ((_, asked),) = load_variants(scenario, [setting], Overrides(setups=("glm45_h100x4",), policies=policies))
     kept = [
         {metric.name: float(row[metric.name]) if row[metric.name] else None for metric in STABLE_METRICS}
         for row in rows
     ]
     current = replayed(asked)
-    assert [(row["policy"], row["part"]) for row in rows] == [row.key[1:] for row in current], stale("delay")
-    check(kept, current, "delay")
+    assert [(row["policy"], row["part"]) for row in rows] == [row.key[1:] for row in current], stale(name)
+    check(kept, current, name)
 
 
 @pytest.mark.parametrize("name", ["baseline", "routers"])
@@ -126,7 +137,8 @@ def test_the_readme_tells_the_routers_numbers():
     """A line a policy: reduction over the setups, and on how many it is beyond chance, on bursts and on the control."""
     kept = load_result(KEPT / "routers")
     text = README.read_text()
-    assert all(f"`{command}`" in " ".join(text.split()) for command in COMMANDS.values())
+    words = " ".join(text.replace("\\\n", " ").split())
+    assert all(command in words for command in COMMANDS.values())
     for policy in kept.policies:
         cells = [f"`{policy}`"]
         for part in ("synthetic", "art-like"):
