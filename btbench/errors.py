@@ -63,4 +63,4 @@ def nearest(word: str, allowed: list[str]) -> str:
 
     close = difflib.get_close_matches(word, allowed, n=1, cutoff=0.5)
     guess = f"Did you mean {close[0]!r}? " if close else ""
-    return f"{guess}Allowed: {', '.join(allowed)}."
+    return f"{guess}Allowed: {', '.join(dict.fromkeys(allowed))}."

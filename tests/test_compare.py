@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -434,7 +435,7 @@ def test_a_failed_gate_ends_with_1_after_everything_is_written(results, tmp_path
 def test_a_full_disk_leaves_the_older_files_as_they_were(results, tmp_path, monkeypatch):
     summary, junit = tmp_path / "summary.md", tmp_path / "gates.xml"
     summary.write_text("before\n")
-    junit.write_text("older")
+    junit.write_text("<?xml older")
     command = [results / "old", results / "new", "--fail-on", "btb.mean_ttft_s > +5%"]
 
     def fill_the_disk(path, text, **options):
@@ -446,7 +447,7 @@ def test_a_full_disk_leaves_the_older_files_as_they_were(results, tmp_path, monk
     ended = run(*command, "--junit", junit)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert f"cannot write {junit}: No space left" in ended.stderr.replace("\n", " ")
-    assert junit.read_text() == "older"
+    assert junit.read_text() == "<?xml older"
     monkeypatch.undo()
     ordinary = Path.open
 
@@ -462,6 +463,38 @@ def test_a_full_disk_leaves_the_older_files_as_they_were(results, tmp_path, monk
     ended = run(*command, "--github-summary", GITHUB_STEP_SUMMARY=str(summary))
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert summary.read_text() == "before\n"
+
+
+def test_no_file_of_another_kind_is_replaced_by_junit_and_no_result_takes_charts(results, tmp_path):
+    gate = [results / "old", results / "new", "--fail-on", "btb.mean_ttft_s > +500%"]
+    summary = (results / "old" / "summary.json").read_bytes()
+    ended = run(*gate, "--junit", results / "old" / "summary.json")
+    assert (ended.exit_code, ended.stdout) == (2, "") and "is no XML, and not replaced" in " ".join(
+        ended.stderr.split()
+    )
+    assert (results / "old" / "summary.json").read_bytes() == summary
+    for _ in range(2):
+        assert run(*gate, "--junit", tmp_path / "gates.xml").exit_code == 0
+    ended = run(*gate, "--out", results / "new", "--force")
+    assert ended.exit_code == 2 and "holds a result" in ended.stderr
+
+
+def test_requests_that_were_turned_away_are_no_gain(results, tmp_path):
+    """Of two results that turned different numbers away, times are of other requests; a gate on them is refused."""
+    less = tmp_path / "less"
+    shutil.copytree(results / "new", less)
+    summary = json.loads((less / "summary.json").read_text())
+    for row in summary["rows"]:
+        row["rejected"] = 7 if row["policy"] == "btb" else 0
+    (less / "summary.json").write_text(json.dumps(summary))
+    (less / "requests.parquet").unlink(missing_ok=True)
+    told = " ".join(run(results / "old", less).stdout.split())
+    assert "of other requests" in told and "B: btb turned away 7 of" in told and "its numbers are of the rest" in told
+    gate = ["--fail-on", "btb.mean_ttft_s > +500%"]
+    ended = run(results / "old", less, *gate)
+    assert ended.exit_code == 2
+    assert "turned away 7 requests" in " ".join(ended.stderr.split()) and "'btb.rejected > 0'" in ended.stderr
+    assert run(results / "old", less, *gate, "--fail-on", "btb.rejected > 10").exit_code == 0
 
 
 def test_gates_of_several_results_are_told_apart(results, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from typer.main import get_command
 
 from btbench.cli.app import app
+from btbench.scenario.load import parse
 
 README = Path(__file__).parent.parent / "README.md"
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -60,6 +61,14 @@ def test_the_other_examples_are_commands_there_are():
             parsed.make_context(name, arguments).close()
 
 
+def test_the_scenario_is_one_and_has_every_key_of_its_tables():
+    (text,) = re.findall(r"```toml\n(.*?)```", README.read_text(), re.DOTALL)
+    table = parse(text, "README.md")
+    for part in (table.engine, table.router):
+        assert part.model_fields_set == set(type(part).model_fields)
+    assert set(type(table).model_fields) - table.model_fields_set == {"published", "published_source", "models", "gpus"}
+
+
 def test_every_command_is_shown():
     text = README.read_text()
     assert [name for name in get_command(app).commands if f"$ btbench {name}" not in text] == ["fetch"]  # the Hub
@@ -75,7 +84,7 @@ def test_examples_print_what_the_readme_says(tmp_path):
     for name, code in PYTHON.findall(text):
         (tmp_path / name).write_text(code)
     now = CONSOLE.sub(lambda found: f"```console\n{renew(found[1], tmp_path)}```", text)
-    now = now.replace(str(tmp_path), ".")
+    now = now.replace(f"{tmp_path}/btbench/", "~/.config/btbench/").replace(str(tmp_path), ".")
     if os.environ.get("BTBENCH_README") == "write":
         README.write_text(now)
         pytest.skip("the README was written")

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import resource
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +19,7 @@ from btbench.results.requests import copies_frame, requests_frame
 from btbench.results.stored import scan_copies, scan_requests
 from btbench.results.summary import summary_rows
 from btbench.results.table import markdown_table
+from btbench.results.whole import whole_files
 from btbench.results.writer import check_output, write_result
 
 TRACE = make_trace()
@@ -288,3 +290,20 @@ def test_damaged_tables_are_named(tmp_path, name, how):
         pl.read_parquet(file).with_columns(setup=pl.lit(None, pl.String)).write_parquet(file)
     with pytest.raises(OutputError, match=name):
         scan(result)
+
+
+def test_a_second_interrupt_while_clearing_up_leaves_nothing(tmp_path, monkeypatch):
+    calls = []
+
+    def interrupted(folder, **options):
+        calls.append(folder)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return remove(folder, **options)
+
+    remove = shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), whole_files(tmp_path / "new") as aside:
+        (aside / "a.png").write_text("half")
+        raise KeyboardInterrupt
+    assert len(calls) == 2 and not (tmp_path / "new").exists()

@@ -230,6 +230,8 @@ def test_findings_say_how_much_of_the_gap_a_gain_closes(closed, said):
     ("reaches", "said"),
     [
         ([(41.0, 55.5)], " (95% interval 41.0 to 55.5%)."),
+        ([(-55.5, -41.0)], " (95% interval 41.0 to 55.5%)."),  # where the sentence says higher
+        ([(-5.5, 41.0)], " (95% interval 5.5% higher to 41.0% lower)."),
         ([(41.0, 55.5), (1.0, 60.0)], " on both setups, beyond chance on all."),
         ([(41.0, 55.5), (-1.0, 60.0), (-80.0, -2.0)], " on all 3 setups, beyond chance on 2."),
         ([(-41.0, 55.5), (0.0, 60.0)], " on both setups, beyond chance on none."),
@@ -255,7 +257,7 @@ def test_intervals_stand_in_a_column_where_there_is_room_and_say_what_they_are_o
     assert text not in rendered(result, 80) and "95% interval" in rendered(result, 80)
     assert "over windows. Floor" in markdown_table(result)
     more = replace(result, provenance=replace_struct(result.provenance, seeds=3))
-    assert "over windows and 3 seeds. Floor" in markdown_table(more)
+    assert "over windows and 3 seeds. All other numbers are of the first seed. Floor" in markdown_table(more)
     alone = make_result(labels=("", "", ""))  # three windows are too few
     assert "95% interval" not in markdown_table(alone)
 
@@ -423,7 +425,10 @@ def test_findings_say_where_a_cluster_cannot_keep_up(waits, said):
 def test_findings_say_why_btb_made_no_copies(copies):
     values = make_result().rows[0].values | {"mean_reduction_pct": 0.0, "gap_closed_pct": None, "copies": copies}
     result = Result((Row("s", "btb", "all", values),), Provenance(baseline="lru", prefix_tokens={"btb": 65536}))
-    why = "btb made no copies; its prefix is 65,536 tokens here, and nothing shorter is copied."
+    why = (
+        "btb made no copies: it saw no burst of one prefix of 65,536 tokens, and copies nothing shorter "
+        "(policy.btb.prefix_tokens), nor anything where a trace has no block ids."
+    )
     assert findings(result) == ["btb has the same mean TTFT as lru.", *([] if copies else [why])]
     assert (why in markdown_table(result)) == (why in " ".join(rendered(result, 80).split())) == (not copies)
 

@@ -127,9 +127,13 @@ def _title(field: Field) -> str:
         for k, value in enumerate(found):
             if value is not None:
                 cases.setdefault((setup, k), {})[policy] = value
-    wins = Counter(choose(rivals, key=rivals.__getitem__) for rivals in cases.values())
-    (best, count), *_ = wins.most_common(1)
+    winners = {case: choose(rivals, key=rivals.__getitem__) for case, rivals in cases.items()}
+    (best, count), *_ = Counter(winners.values()).most_common(1)
     words, setups = field.metric.words, list(dict.fromkeys(setup for setup, _ in values))
+    at = [Counter(best for (_, k), best in winners.items() if k == place).most_common(1) for place in (0, 1)]
+    if len(setups) > 1 and len(axis.values) == 2 and all(at):
+        told = [f"{best} at {said(value)} on {n}" for value, [(best, n)] in zip(axis.values, at, strict=True)]
+        return f"{superlative.capitalize()} {words} by {axis.key}: {', '.join(told)} of {len(setups)} setups"
     if len(setups) > 1:
         return f"{best} has the {superlative} {words} in {count} of {len(cases)} cases"
     first, last = (field.text(values[setups[0], best][k]) for k in (0, -1))

@@ -11,7 +11,11 @@ def draw_into(folder: Path, force: bool, draw: Callable[[Path], Sequence[Path]])
     Raises OutputError where one cannot be written, or is there already and `force` is not given.
     """
     from btbench.errors import OutputError
+    from btbench.results.files import SUMMARY
     from btbench.results.whole import whole_files
+
+    if (folder / SUMMARY).exists():
+        raise OutputError(f"{folder} holds a result, whose charts are others", "Choose another folder with --out.")
 
     with whole_files(folder) as aside:
         try:

@@ -20,8 +20,15 @@ def step_summary() -> Path:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Write a file whole, in place of an older one; into what is no plain file, such as a pipe, as it is."""
+    """Write XML whole, in place of an older one; into what is no plain file, such as a pipe, as it is.
+
+    Raises OutputError where that fails, and where a file of another kind would be lost.
+    """
+    from btbench.errors import OutputError
     from btbench.results.whole import whole_file
+
+    if file.is_file() and file.stat().st_size and not file.read_bytes()[:5].startswith(b"<?xml"):
+        raise OutputError(f"{file} is no XML, and not replaced", "Choose another file.")
 
     if file.is_symlink() or (file.exists() and not file.is_file()):
         with _cannot_write(file):

@@ -10,9 +10,9 @@ from btbench.results import numbers
 from btbench.results.bootstrap import Interval
 from btbench.results.comparable import first_few, obstacles, scenario_differences, unknowns
 from btbench.results.files import Result
-from btbench.results.metrics import Metric, find_metric
+from btbench.results.metrics import COUNTS, Metric, find_metric
 from btbench.results.request_pairs import RequestPairs
-from btbench.results.summary import Value
+from btbench.results.summary import ALL, Value
 
 DEFAULT_METRICS = ("mean_ttft_s", "p95_ttft_s")
 
@@ -30,6 +30,7 @@ class Change:
     interval: Interval | None = None  # of b - a; None where there are no requests to draw from, or nothing changed
     paired: bool | None = None  # whether the same windows or requests were drawn in both; None without an interval
     windows: tuple[int, int] | None = None  # of A and of B that were drawn whole; None where requests were
+    of_the_rest: bool = False  # whether A and B turned different numbers of requests away, and this is of the others
 
     @property
     def difference(self) -> float | None:
@@ -59,7 +60,7 @@ class Change:
     def words(self) -> str:
         """The change of B against A in words that stand alone: 47.4% lower mean TTFT (1.90x)."""
         moved, factor = self._said
-        alone = self.is_noise or self.difference is None
+        alone = self.is_noise or self.difference is None or self.of_the_rest
         return moved if alone else f"{moved} {self.metric.words}{factor}"
 
     @property
@@ -67,6 +68,8 @@ class Change:
         """What changed, and the factor behind it where that adds something."""
         if self.a is None or self.b is None:
             return "no value", ""
+        if self.of_the_rest:
+            return "of other requests", ""
         if self.a == self.b:
             return "the same", ""
         if self.is_noise:
@@ -136,8 +139,10 @@ def compare_results(
         for name in gated:
             requests.check(row, rival, name)
         for metric in chosen:
-            drawn = requests.draw(row, rival, metric.name)
-            changes.append(Change(*row.key, metric, row[metric.name], rival[metric.name], *(drawn or ())))
+            rest = metric.name not in COUNTS and (row["rejected"] or 0) != (rival["rejected"] or 0)
+            interval, paired, windows = requests.draw(row, rival, metric.name) or (None, None, None)
+            a_b = row[metric.name], rival[metric.name]
+            changes.append(Change(*row.key, metric, *a_b, interval, paired, windows, rest))
     notes = [f"Not comparable, compared all the same. {line}" for line in found]
     return Comparison(a, b, tuple(changes), tuple(differences), (*notes, *_notes(a, b), *requests.notes))
 
@@ -153,7 +158,13 @@ def _check_names(noun: str, wanted: Sequence[str], known: Sequence[str]) -> None
 
 
 def _notes(a: Result, b: Result) -> list[str]:
-    notes = []
+    notes = [
+        f"{letter}: {row.policy} turned away {numbers.count(row['rejected'])} of {numbers.count(row['requests'])} "
+        f"requests on {row.setup}; its numbers are of the rest."
+        for letter, result in (("A", a), ("B", b))
+        for row in result.rows
+        if row["rejected"] and row.part == ALL
+    ]
     for letter, result, other in (("A", a, b), ("B", b, a)):
         if missing := unknowns(result):
             notes.append(f"{letter} does not tell its {', '.join(missing)}: not checked.")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from btbench.errors import OutputError
+from btbench.results.whole import clear_up
 
 CHARTS = "charts"  # the folder inside that holds pictures
 CHART_SUFFIXES = (".png", ".svg", ".pdf", ".gif")
@@ -67,10 +67,7 @@ def whole_folder(folder: Path, files: Sequence[str], force: bool = False) -> Ite
         problem = os.strerror(error.errno) if error.errno else error
         raise OutputError(f"cannot write the result to {folder}: {problem}", "Nothing was written.") from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        for path in [] if whole else made:
-            if path.is_dir() and not any(path.iterdir()):
-                path.rmdir()
+        clear_up(aside, [] if whole else made)
 
 
 def _put_in_place(aside: Path, folder: Path, last: str) -> None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from btbench.errors import GateFailed, UsageError, nearest
 from btbench.results import numbers
 from btbench.results.files import Result
-from btbench.results.metrics import Metric, find_metric
+from btbench.results.metrics import COUNTS, Metric, find_metric
 from btbench.results.summary import ALL, Row
 
 _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
@@ -122,18 +122,28 @@ def check_gates(
 ) -> list[Check]:
     """Every gate on every setup of either result (or those named) and on `all` (or the parts named).
 
-    Raises UsageError where a result does not hold what a gate looks at.
+    Raises UsageError where a result does not hold what a gate looks at, or holds it of the requests alone that a policy
+    did not turn away, and no other gate counts those.
     """
+    counted = {gate.policy for gate in gates if gate.metric.name == "rejected"}
     return [
-        _check(gate, a, b, setup, part)
+        _check(gate, a, b, setup, part, gate.policy in counted)
         for gate in gates
         for setup in (setups or dict.fromkeys([*a.setups, *b.setups]))
         for part in (parts or (ALL,))
     ]
 
 
-def _check(gate: Gate, a: Result, b: Result, setup: str, part: str) -> Check:
+def _check(gate: Gate, a: Result, b: Result, setup: str, part: str, counted: bool) -> Check:
     value = _value(gate, b, setup, part)
+    for result in [] if counted or gate.metric.name in COUNTS else [b, *([a] if gate.relative else [])]:
+        row = result.row(setup, gate.policy, part)
+        if row and row["rejected"]:
+            raise UsageError(
+                f"--fail-on {gate.text!r} cannot be checked: {gate.policy} of {_where(result)} turned away "
+                f"{numbers.count(row['rejected'])} requests on {setup}, and this is of the rest",
+                f"Gate those too: --fail-on '{gate.policy}.rejected > 0'.",
+            )
     before = a.row(setup, gate.policy, part)
     old = before[gate.metric.name] if before else None
     if gate.relative:

@@ -9,7 +9,7 @@ from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.sheets import Cell, Column, Line, Sheet
 from btbench.results.summary import ALL, Row
-from btbench.results.words import intervals_over
+from btbench.results.words import first_seed, intervals_over
 
 
 def overview_sheet(result: Result) -> Sheet:
@@ -33,7 +33,7 @@ def overview_sheet(result: Result) -> Sheet:
         tuple(map(Column, columns)),
         tuple(groups),
         "Reduced: mean TTFT, in the median, the worst and the best setup; p95 and gap closed: median. Lower, higher "
-        f"on: setups where mean TTFT {differs}."
+        f"on: setups where mean TTFT {differs}.{first_seed(result)}"
         + ("" if all(row.serves_all for row in result.rows) else " Left out: setups where requests were turned away."),
         names=("part", "policy"),
     )

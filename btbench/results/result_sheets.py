@@ -10,7 +10,7 @@ from btbench.results.overview import overview_sheet
 from btbench.results.provenance import Published
 from btbench.results.sheets import Cell, Column, Line, Sheet, titled
 from btbench.results.summary import ALL, Row, reduction_pct
-from btbench.results.words import MANY, intervals_over
+from btbench.results.words import MANY, first_seed, intervals_over
 
 
 def result_sheets(result: Result) -> list[Sheet]:
@@ -108,7 +108,7 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
     )
     against = f" Reduced: against {baseline}; a negative reduction is an increase." if baseline else ""
     if has_intervals:
-        against += f" 95% interval: of the reduction of the mean, over {intervals_over(result)}."
+        against += f" 95% interval: of the reduction of the mean, over {intervals_over(result)}.{first_seed(result)}"
     if has_floor:
         whoever = "no policy" if all(row.serves_all for row in result.rows) else "no policy that serves all"
         against += f" Floor: no queue, and all that earlier requests brought in is in HBM; {whoever} can beat it."

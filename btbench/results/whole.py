@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,7 +40,20 @@ def whole_files(folder: Path, named: Path | None = None) -> Iterator[Path]:
             f"cannot write {named or folder}: {error.strerror or error}", "Choose another place."
         ) from None
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        for path in made:
-            if path.is_dir() and not any(path.iterdir()):
-                path.rmdir()
+        clear_up(aside, made)
+
+
+def clear_up(aside: Path, made: Sequence[Path]) -> None:
+    """Remove a folder aside, and those of `made` that are empty, whatever comes in between, such as a second Ctrl-C."""
+    try:
+        _clear_up(aside, made)
+    except KeyboardInterrupt:
+        _clear_up(aside, made)
+        raise
+
+
+def _clear_up(aside: Path, made: Sequence[Path]) -> None:
+    shutil.rmtree(aside, ignore_errors=True)
+    for path in made:
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()

@@ -9,6 +9,7 @@ from statistics import median
 from btbench.results import numbers
 from btbench.results.files import Result
 from btbench.results.summary import ALL, Row, Value
+from btbench.results.window_draws import FEWEST
 
 MANY = 4  # policies above which a table says more than a sentence for each, see `btbench.results.overview`
 ALIKE_PCT = 1.5  # differences to both sides up to here are told as one: within so many %
@@ -38,7 +39,9 @@ def findings(result: Result) -> list[str]:
             known = [float(row["mean_reduction_pct"] or 0) for row in rows]
             if known:
                 closed = [row["gap_closed_pct"] for row in rows]
-                lines.append(f"{place}{policy} has {_compared(known, baseline)}{_chance(rows)}{_closing(closed)}.")
+                lines.append(
+                    f"{place}{policy} has {_compared(known, baseline)}{_chance(result, rows)}{_closing(closed)}."
+                )
         lines += [f"{place}{line}" for line in _turning_away(result, part, baseline)]
     return lines + _serving_nothing(result) + _idle(result) + _overloaded(result)
 
@@ -89,7 +92,8 @@ def _telling(result: Result, part: str) -> list[str]:
 def _idle(result: Result) -> list[str]:
     """Policies that were to copy but never did, and so say little about copying."""
     return [
-        f"{policy} made no copies; its prefix is {numbers.count(tokens)} tokens here, and nothing shorter is copied."
+        f"{policy} made no copies: it saw no burst of one prefix of {numbers.count(tokens)} tokens, and copies nothing "
+        f"shorter (policy.{policy}.prefix_tokens), nor anything where a trace has no block ids."
         for policy, tokens in result.provenance.prefix_tokens.items()
         if not any(row["copies"] for row in result.rows if row.policy == policy)
     ]
@@ -122,23 +126,40 @@ def _closing(closed: list[Value]) -> str:
 
 
 def intervals_over(result: Result, part: str = "") -> str:
-    """What the intervals are drawn over: windows (whose number is known of the whole trace, `all`) and seeds."""
+    """What the intervals are drawn over: windows (whose number is known of the whole trace, `all`) and seeds.
+
+    Where the trace has too few windows, seeds alone are drawn.
+    """
     trace, seeds = result.provenance.trace, result.provenance.seeds
     windows = f"{numbers.count(trace.windows)} windows" if trace and part == ALL else "windows"
-    over = [windows] * (trace is None or trace.windows > 1)
+    over = [windows] * (trace is None or trace.windows >= FEWEST)
     return " and ".join([*over, f"{numbers.count(seeds)} seeds"] if seeds > 1 else over)
 
 
-def _chance(rows: Sequence[Row]) -> str:
+def first_seed(result: Result) -> str:
+    """What a table of numbers under several seeds has to add."""
+    return " All other numbers are of the first seed." if result.provenance.seeds > 1 else ""
+
+
+def _chance(result: Result, rows: Sequence[Row]) -> str:
     """Whether the differences are more than other windows and seeds would make by chance."""
     known = [reach for row in rows if (reach := row.reduction_reach)]
     if len(known) < len(rows) or not any(row["mean_reduction_pct"] for row in rows):
         return ""
     if len(known) == 1:
-        low, high = (numbers.percent(end) for end in known[0])
-        return f" (95% interval {low[:-1]} to {high})"
+        over = f" over {intervals_over(result)}" if result.provenance.seeds > 1 else ""  # the number is of the first
+        return f" (95% interval {_reach(*known[0])}{over})"
     clear = sum(not low <= 0 <= high for low, high in known)
     return f", beyond chance on {'all' if clear == len(known) else clear or 'none'}"
+
+
+def _reach(low: float, high: float) -> str:
+    """An interval of a reduction in the words of the sentence it stands in: how much lower or higher."""
+    if high <= 0:
+        low, high = -high, -low
+    elif low < 0:
+        return f"{numbers.percent(-low)} higher to {numbers.percent(high)} lower"
+    return f"{numbers.percent(low)[:-1]} to {numbers.percent(high)}"
 
 
 def _span(values: Sequence[float]) -> str:

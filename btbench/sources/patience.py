@@ -105,7 +105,8 @@ def explained(error: Exception, what: str, waited_s: float = 0.0) -> BtbenchErro
     status = status_of(error)
     if isinstance(error, OfflineModeIsEnabled):
         return NetworkError(
-            f"{what} is not on this machine, and HF_HUB_OFFLINE is set.", "Unset it to fetch the trace."
+            f"{what} is not on this machine, and HF_HUB_OFFLINE is set.",
+            "Unset it to fetch the trace, or bring its file here and name that: --trace FILE.",
         )
     if isinstance(error, GatedRepoError):
         return NetworkError(
