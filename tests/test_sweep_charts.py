@@ -84,6 +84,17 @@ def test_the_title_of_lines_is_the_finding(metric, setups, said):
     assert title(draw(line_charts, make_sweep([DELAYS], slower, setups), metric)) == said
 
 
+def test_of_two_values_the_title_says_who_is_best_at_which():
+    def turning(setup, policy, value):
+        return (2.0 if value else 1.0) if policy == "btb" else 1.5
+
+    figure = draw(line_charts, make_sweep([Axis("engine.copies_wait", (False, True))], turning, "st"), MEAN)
+    assert (
+        title(figure)
+        == "Lowest mean TTFT by engine.copies_wait: btb at false on 2, cache_aware at true on 2 of 2 setups"
+    )
+
+
 def test_heat_maps_print_every_value_and_the_title_names_the_best_point():
     sweep = make_sweep(
         [Axis("policy.btb.copies", (1, 2)), DELAYS], lambda s, p, copies, delay: slower(s, p, delay, copies)
