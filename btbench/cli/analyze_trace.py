@@ -1,7 +1,6 @@
 """`btbench analyze-trace`: does this traffic hold the bursts that break routers?"""
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,29 +8,29 @@ import typer
 
 from btbench.cli import completion
 from btbench.cli.console import note, progress_bar, say, stdout
-from btbench.cli.options import DebugOption, ForceOption, Format, FormatOption, OutOption, QuietOption, SeedOption
+from btbench.cli.options import (
+    BlockTokensOption,
+    DebugOption,
+    DefaultOutputOption,
+    ForceOption,
+    Format,
+    FormatOfTraceOption,
+    FormatOption,
+    NoChartsOption,
+    OutOption,
+    QuietOption,
+    SeedOption,
+    SkipBadRowsOption,
+    TieOption,
+    TimeUnitOption,
+    reading,
+)
 
 if TYPE_CHECKING:
     from btbench.analysis.audit import TraceAnalysis
     from btbench.analysis.options import Options
     from btbench.progress import Progress
     from btbench.trace_spec import TraceSpec
-
-
-class TimeUnit(StrEnum):
-    """Units a time column may have."""
-
-    s = "s"
-    ms = "ms"
-    us = "us"
-    ns = "ns"
-
-
-class Tie(StrEnum):
-    """What becomes of equal arrival times."""
-
-    row = "row"
-    spread = "spread"
 
 
 def _list(names: str, metavar: str, help: str) -> Any:
@@ -79,27 +78,15 @@ def analyze_trace(
     max_rows: Annotated[
         int | None, typer.Option("--max-rows", min=1, metavar="N", help="Only the first N requests of each trace.")
     ] = None,
-    block_tokens: Annotated[
-        int | None, typer.Option("--block-tokens", min=1, metavar="N", help="Tokens a block, where no trace tells.")
-    ] = None,
-    trace_format: Annotated[
-        str | None, typer.Option("--trace-format", metavar="NAME", help="Read as this format instead of detecting it.")
-    ] = None,
-    time_unit: Annotated[
-        TimeUnit | None, typer.Option("--time-unit", help="Of the times, where no trace tells.")
-    ] = None,
-    default_output: Annotated[
-        int | None, typer.Option("--default-output", min=1, metavar="N", help="Output tokens where a row has none.")
-    ] = None,
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Drop and count rows that cannot be read.")
-    ] = False,
-    tie: Annotated[
-        Tie, typer.Option("--tie", help="Equal times: as they are, or dealt evenly over the clock's tick.")
-    ] = Tie.row,
+    trace_format: FormatOfTraceOption = None,
+    block_tokens: BlockTokensOption = None,
+    time_unit: TimeUnitOption = None,
+    tie: TieOption = None,
+    default_output: DefaultOutputOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
     details: Annotated[bool, typer.Option("--details", help="Print every table.")] = False,
     out: OutOption = None,
-    no_charts: Annotated[bool, typer.Option("--no-charts", help="Write no charts.")] = False,
+    no_charts: NoChartsOption = False,
     format: FormatOption = Format.table,
     seed: SeedOption = None,
     force: ForceOption = False,
@@ -142,19 +129,12 @@ def analyze_trace(
         mfu=asked.options.mfu,
         answer_blocks=answer_blocks,
     )
-    reading: dict[str, Any] = {
-        "block_tokens": block_tokens,
-        "format": trace_format,
-        "time_unit": time_unit and time_unit.value,
-        "default_output_tokens": default_output,
-        "skip_bad_rows": skip_bad_rows,
-        "tie": tie.value,
-    }
+    keys = reading(trace_format, block_tokens, time_unit, tie, default_output, skip_bad_rows)
     if out is not None:
         check_folder(out, force)
     with progress_bar(quiet) as progress:
         analyses = [
-            _analyze(TraceSpec(source=trace, **reading), options, max_rows, asked.seed, quiet, progress)
+            _analyze(TraceSpec.model_validate({"source": trace} | keys), options, max_rows, asked.seed, quiet, progress)
             for trace in traces
         ]
         if out is not None:

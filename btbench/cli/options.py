@@ -71,6 +71,7 @@ SeedsOption = Annotated[
     int | None,
     typer.Option("--seeds", min=1, max=1000, metavar="N", help="Replay with so many seeds, for intervals over them."),
 ]
+NoChartsOption = Annotated[bool, typer.Option("--no-charts", help="Write no charts.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a result that is there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes, bar or timing on stderr.")]
 # How a trace file is to be read, where it does not tell

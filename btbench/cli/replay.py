@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from btbench.cli.compiling import announce_compiling, remember_compiled
 from btbench.cli.console import note, progress_bar, say, stdout
@@ -21,6 +19,7 @@ from btbench.cli.options import (
     FormatOfTraceOption,
     FormatOption,
     JobsOption,
+    NoChartsOption,
     OutOption,
     PolicyOption,
     QuietOption,
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
     from btbench.results.files import Result
     from btbench.scenario import Scenario
     from btbench.trace import Trace
-
-
-NoChartsOption = Annotated[bool, typer.Option("--no-charts", help="Write no charts.")]
 
 
 def replay(
@@ -128,7 +124,7 @@ def _replay(
     announce_compiling(tell, progress, asked.policies)
     started, engine_s = time.perf_counter(), 0.0
     with write_result(folder, trace, asked.baseline, force) as writer:
-        for seed in range(asked.seed, asked.seed + asked.seeds):
+        for seed in asked.every_seed:
             take = writer.add if seed == asked.seed else writer.add_again
             for setup, policy, runs in replay_grid(
                 trace, asked.setups, asked.policies, asked.options, seed, jobs, progress

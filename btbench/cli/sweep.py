@@ -19,6 +19,7 @@ from btbench.cli.options import (
     JobsOption,
     PolicyOption,
     QuietOption,
+    ScenarioArgument,
     SeedOption,
     SeedsOption,
     SetupOption,
@@ -37,14 +38,7 @@ Variants = list[tuple[tuple[Any, ...], "Scenario"]]
 
 
 def sweep(
-    scenario: Annotated[
-        str,
-        typer.Argument(
-            metavar="SCENARIO",
-            help="A built-in scenario (`btbench list scenarios`) or a TOML file.",
-            autocompletion=completion.scenario_names,
-        ),
-    ],
+    scenario: ScenarioArgument,
     settings: Annotated[
         list[str], typer.Option("--set", metavar="KEY=V1,V2,…", help="Values of a key of the scenario. Repeatable.")
     ],
@@ -177,7 +171,7 @@ def _replay_points(trace: "Trace", points: Sequence[tuple[str, "Scenario"]], job
         try:
             first, *again = (
                 replay_grid(trace, asked.setups, asked.policies, asked.options, seed, jobs // at_once)
-                for seed in range(asked.seed, asked.seed + asked.seeds)
+                for seed in asked.every_seed
             )
             return summary_rows(trace, first, asked.baseline, again)
         except BtbenchError as error:

@@ -43,6 +43,11 @@ class Scenario:
     folder: Path = field(default=Path(), compare=False)  # where a relative path of the trace starts
     notes: tuple[str, ...] = field(default=(), compare=False)  # what a user should know of how options changed it
 
+    @property
+    def every_seed(self) -> range:
+        """Those every window is replayed with; the result is of the first."""
+        return range(self.seed, self.seed + self.seeds)
+
     def to_toml(self, folder: Path | None = None) -> str:
         """The scenario as a file that loads to the same value; `folder` is where that file is to stand."""
         options = asdict(self.options)
