@@ -52,10 +52,7 @@ def now(tmp_path_factory):
 def replayed(asked):
     """The summary of a scenario, replayed now."""
     trace = open_trace(asked.trace, asked.folder, seed=asked.seed)
-    first, *again = (
-        replay_grid(trace, asked.setups, asked.policies, asked.options, seed)
-        for seed in range(asked.seed, asked.seed + asked.seeds)
-    )
+    first, *again = (replay_grid(trace, asked.setups, asked.policies, asked.options, seed) for seed in asked.every_seed)
     return summary_rows(trace, first, asked.baseline, again)
 
 

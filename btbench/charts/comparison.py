@@ -17,6 +17,7 @@ from btbench.charts.saving import save_figure, stem_of
 from btbench.charts.scales import around, log_axis, tick_duration, tick_size
 from btbench.charts.view import View
 from btbench.results import numbers
+from btbench.results.bootstrap import LEVEL_WORDS
 from btbench.results.compare import Change, Comparison
 from btbench.results.comparison_text import label, shown_parts
 from btbench.results.metrics import Metric
@@ -57,7 +58,7 @@ def comparison_chart(view: View, metric: Metric, changes: Sequence[Change]) -> F
     """Left the values, hollow for the old one; right the change in % with its 95% interval, and in words."""
     of = {(change.setup, change.policy): change for change in changes}
     drawn = any(change.interval for change in changes)
-    note = "Bars: 95% interval of the change; hollow where it holds 0." if drawn else ""
+    note = f"Bars: {LEVEL_WORDS} of the change; hollow where it holds 0." if drawn else ""
     lines = line_chart(view, of, [metric.words, "change"], _title(metric, changes), note)
     _draw_values(view, lines.panels[0], lines, metric, of)
     _draw_changes(view, lines.panels[1], lines, of)

@@ -23,10 +23,9 @@ from btbench.charts.window import WHOLE, Choice, need_window
 from btbench.charts.work import copies_chart, prefill_chart
 from btbench.errors import OutputError
 from btbench.progress import Progress, silent
-from btbench.results.files import REQUESTS
+from btbench.results.files import COPIES, REQUESTS
 from btbench.results.folder import CHARTS
 from btbench.results.report import REPORT, report_page
-from btbench.results.stored import COPIES
 from btbench.results.summary import ALL
 from btbench.results.whole import whole_file, whole_files
 

@@ -14,6 +14,7 @@ from btbench.charts.layout import shorten, text_width_in
 from btbench.charts.lines import Key, Lines, fit, line_chart
 from btbench.charts.view import View
 from btbench.results import numbers
+from btbench.results.bootstrap import LEVEL_WORDS
 from btbench.results.summary import reduction_pct
 from btbench.results.words import intervals_over
 
@@ -35,7 +36,7 @@ def reduction_chart(view: View) -> Figure | None:
         note = f"Negative: more. {note}".strip()
     reaches = {key: reach for key in keys if (reach := view.rows[key].reduction_reach)}
     if reaches:
-        note = f"{note} Whiskers: 95% interval over {intervals_over(view.result, view.part)}.".strip()
+        note = f"{note} Whiskers: {LEVEL_WORDS} over {intervals_over(view.result, view.part)}.".strip()
     titles = [f"Reduction of {name} TTFT" for name in _STATISTICS]
     lines = line_chart(view, keys, titles, reduction_title(view), note)
     values = {

@@ -11,7 +11,7 @@ import polars as pl
 
 from btbench.charts.view import View
 from btbench.errors import OutputError, UsageError, nearest
-from btbench.results.files import REQUESTS
+from btbench.results.files import AGAIN, REQUESTS
 from btbench.results.requests import COPY_SCHEMA
 
 Array = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ def need_window(view: View, choice: Choice) -> WindowView:
     if shown is None:
         raise OutputError(
             f"{view.result.folder} holds no {REQUESTS}, which this needs",
-            "Make the result again with `btbench replay`.",
+            AGAIN,
         )
     return shown
 

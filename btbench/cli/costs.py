@@ -18,8 +18,6 @@ from btbench.cli.rows import print_rows
 if TYPE_CHECKING:
     from btbench.cluster.costs import KvCosts
 
-LEAST_MFU = 1e-6  # as in scenario files
-
 
 def costs(
     model: Annotated[
@@ -85,6 +83,7 @@ def _known(model: str, gpu: str, gpus: int, mfu: float | None, scenario: str | N
     from btbench.cluster.setup import Replica, ServingOptions
     from btbench.errors import UsageError, nearest
     from btbench.scenario import load_scenario
+    from btbench.scenario.tables import LEAST_SHARE
 
     models, cards, options = dict(MODELS), dict(GPUS), ServingOptions()
     if scenario is not None:
@@ -99,8 +98,10 @@ def _known(model: str, gpu: str, gpus: int, mfu: float | None, scenario: str | N
     if gpu not in cards:
         raise UsageError(f"--gpu {gpu}: no such GPU", f"{nearest(gpu, list(cards))} Your own: --scenario FILE.")
     share = options.mfu if mfu is None else mfu
-    if not LEAST_MFU <= share <= 1:
-        raise UsageError(f"--mfu {share:g}: not allowed", f"Allowed: a share of at least {LEAST_MFU:g} and at most 1.")
+    if not LEAST_SHARE <= share <= 1:
+        raise UsageError(
+            f"--mfu {share:g}: not allowed", f"Allowed: a share of at least {LEAST_SHARE:g} and at most 1."
+        )
     return KvCosts(models[model], Replica(f"{gpus} × {gpu}", cards[gpu], gpus), share)
 
 

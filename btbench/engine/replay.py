@@ -173,8 +173,9 @@ def _check(attempt: _Attempt, trace: Trace, setup: Setup, idle: Records, policy:
     if attempt.status == WRONG_ORDER:
         raise PolicyError(
             f"policy {policy.name!r}, request {attempt.request}: orders a copy or transfer that cannot be made",
-            f"Replicas are 0 … {len(idle) - 1}; the source of a copy holds the request's first Y blocks in HBM, its "
-            "target is another; a transfer takes some of the request's shared runs.",
+            f"Replicas are 0 … {len(idle) - 1}. The source of a copy holds the request's first Y blocks in HBM, its "
+            "target does not, and has one copy; a transfer takes the request's first shared runs from another replica "
+            "that holds them.",
         )
     served = attempt.state.served
     is_missing = np.isnan(served.finish_s) & (served.replica >= 0)

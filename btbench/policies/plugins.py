@@ -26,12 +26,17 @@ RESERVED = ("floor",)  # lines of results that are no policy's
 
 def is_plugin(name: str) -> bool:
     """Whether a policy's name says that a user brings it."""
-    return ".py:" in name or name in {point.name for point in entry_points(group=GROUP)}
+    return ".py:" in name or name in _points()
 
 
 def plugin_names() -> list[str]:
     """The policies that installed packages offer and that can be named; none of the packages is loaded."""
-    return sorted({point.name for point in entry_points(group=GROUP)} - {*NAMES, *RESERVED})
+    return sorted(_points().keys() - {*NAMES, *RESERVED})
+
+
+def _points() -> dict[str, EntryPoint]:
+    """What installed packages offer, by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 class Offer(NamedTuple):
@@ -46,7 +51,7 @@ class Offer(NamedTuple):
 
 def offers() -> list[Offer]:
     """What installed packages offer, for which they are loaded."""
-    points = {point.name: point for point in entry_points(group=GROUP)}
+    points = _points()
     return [_offer(points[name]) for name in plugin_names()]
 
 
@@ -67,7 +72,7 @@ def load_plugin(name: str, folder: Path) -> Policy:
         path, _, attribute = name.rpartition(":")
         file = (folder / path).resolve()
         return _policy(attribute, _attribute(_module(file), attribute, path), f"{file}:{attribute}")
-    points = {point.name: point for point in entry_points(group=GROUP)}
+    points = _points()
     if name not in points:
         raise PolicyError(f"no such policy: {name!r}", nearest(name, [*NAMES, *plugin_names()]))
     try:

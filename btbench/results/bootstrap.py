@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 RESAMPLES = 1000
 LEVEL = 0.95
+LEVEL_WORDS = f"{LEVEL:.0%} interval"
 SEED = 42
 GROUPS = 2000
 _SPREAD = 6.0  # standard deviations of a rank that are drawn one by one; a resample beyond has odds of 1e-9

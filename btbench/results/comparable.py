@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from btbench.errors import OutputError
-from btbench.results.files import SCENARIO, Result
-from btbench.results.stored import AGAIN, scenario_text
+from btbench.results.files import AGAIN, SCENARIO, Result
+from btbench.results.stored import scenario_text
 
 MOST_LISTED = 10  # differences between scenarios
 _NAMED = ("setup", "models", "gpus", "policy")  # tables of a scenario whose entries have names

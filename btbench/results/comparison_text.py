@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from btbench.results import numbers
+from btbench.results.bootstrap import LEVEL_WORDS
 from btbench.results.comparable import first_few
 from btbench.results.compare import Change, Comparison
 from btbench.results.files import Result
 from btbench.results.gates import Check
-from btbench.results.interval_notes import LEVEL_WORDS, interval_notes
+from btbench.results.interval_notes import interval_notes
 from btbench.results.metrics import Metric
 from btbench.results.sheets import Cell, Column, Line, Sheet, Tone, titled
 from btbench.results.table import escape, markdown_sheets, render_sheets

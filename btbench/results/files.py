@@ -25,8 +25,10 @@ from btbench.results.provenance import Provenance
 from btbench.results.summary import ALL, Row
 
 VERSION = 1
+AGAIN = "Make the result again with `btbench replay`."  # what to do where files of a result are damaged
 MOST = 1e24  # beyond every number of a summary, in its unit
-SUMMARY, PROVENANCE, SCENARIO, REQUESTS = "summary.json", "provenance.json", "scenario.toml", "requests.parquet"
+SUMMARY, PROVENANCE, SCENARIO = "summary.json", "provenance.json", "scenario.toml"
+REQUESTS, COPIES = "requests.parquet", "copies.parquet"
 
 T = TypeVar("T")
 
@@ -144,18 +146,17 @@ def load_result(path: Path) -> Result:
 
 def _check_rows(rows: Sequence[dict[str, Any]], file: Path) -> None:
     """Raises OutputError for a row that is there twice, a duration or a count below zero, and what no replay makes."""
-    again = "Make the result again with `btbench replay`."
     seen: dict[tuple[str, str, str], int] = {}
     for k, row in enumerate(rows):
         key = row["setup"], row["policy"], row["part"]
         if key in seen:
-            raise OutputError(f"{file} is damaged: `rows[{k}]` repeats `rows[{seen[key]}]`, {' '.join(key)}", again)
+            raise OutputError(f"{file} is damaged: `rows[{k}]` repeats `rows[{seen[key]}]`, {' '.join(key)}", AGAIN)
         seen[key] = k
         for name, value in row.items():
             if value is not None and (name in COUNTS or name.endswith("_s")) and value < 0:
-                raise OutputError(f"{file} is damaged: below 0 ({value:g}) - at `rows[{k}].{name}`", again)
+                raise OutputError(f"{file} is damaged: below 0 ({value:g}) - at `rows[{k}].{name}`", AGAIN)
             if isinstance(value, int | float) and abs(value) > MOST:
-                raise OutputError(f"{file} is damaged: too large ({value:g}) - at `rows[{k}].{name}`", again)
+                raise OutputError(f"{file} is damaged: too large ({value:g}) - at `rows[{k}].{name}`", AGAIN)
 
 
 def _decode(text: bytes, kind: type[T], file: Path) -> T:
@@ -164,4 +165,4 @@ def _decode(text: bytes, kind: type[T], file: Path) -> T:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
         problem = str(error).replace("Object missing", "missing").replace("$.", "").replace("$", "the top")
-        raise OutputError(f"{file} is damaged: {problem}", "Make the result again with `btbench replay`.") from None
+        raise OutputError(f"{file} is damaged: {problem}", AGAIN) from None

@@ -138,7 +138,7 @@ def _check(gate: Gate, a: Result, b: Result, setup: str, part: str, counted: boo
     value = _value(gate, b, setup, part)
     for result in [] if counted or gate.metric.name in COUNTS else [b, *([a] if gate.relative else [])]:
         row = result.row(setup, gate.policy, part)
-        if row and row["rejected"]:
+        if row and not row.serves_all:
             raise UsageError(
                 f"--fail-on {gate.text!r} cannot be checked: {gate.policy} of {_where(result)} turned away "
                 f"{numbers.count(row['rejected'])} requests on {setup}, and this is of the rest",

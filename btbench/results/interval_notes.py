@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from btbench.results.bootstrap import LEVEL, RESAMPLES
+from btbench.results.bootstrap import LEVEL_WORDS, RESAMPLES
 from btbench.results.compare import Change
-
-LEVEL_WORDS = f"{LEVEL:.0%} interval"
 
 
 def interval_notes(changes: Sequence[Change]) -> list[str]:

@@ -50,6 +50,11 @@ def percent(value: float | None) -> str:
     return f"{value:,.1f}%".replace("-0.0%", "0.0%")
 
 
+def percents(low: float, high: float) -> str:
+    """41.0 to 55.5%, of numbers that are in % already."""
+    return f"{percent(low)[:-1]} to {percent(high)}"
+
+
 def change(value: float | None) -> str:
     """+12.9%, -0.29%, +5,501%, of a number that is in % already."""
     return NOTHING if value is None else f"{_signed(value)}%".replace("∞%", "∞")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from statistics import median
 
 from btbench.results import numbers
+from btbench.results.bootstrap import LEVEL_WORDS
 from btbench.results.files import Result
-from btbench.results.sheets import Cell, Column, Line, Sheet
+from btbench.results.sheets import Cell, Column, Line, Sheet, gain
 from btbench.results.summary import ALL, Row
 from btbench.results.words import first_seed, intervals_over
 
@@ -26,7 +27,7 @@ def overview_sheet(result: Result) -> Sheet:
     baseline = result.provenance.baseline or "the baseline"
     differs = "differs"
     if any(row.reduction_reach for row in result.rows):
-        differs = f"differs by more than chance, its 95% interval over {intervals_over(result)} holding no 0"
+        differs = f"differs by more than chance, its {LEVEL_WORDS} over {intervals_over(result)} holding no 0"
     columns = ("reduced\nmedian", "least", "most", "p95\nmedian", "gap\nclosed", "lower\non", "higher\non")
     return Sheet(
         f"Against {baseline}, over {numbers.count(len(result.setups))} setups",
@@ -54,8 +55,8 @@ def _line(policy: str, rows: Sequence[Row], baseline: str) -> Line:
     return Line(
         policy,
         (
-            *map(_gain, (median(reductions), min(reductions), max(reductions))),
-            *(_gain(median(known)) if (known := _known(rows, name)) else Cell(numbers.NOTHING, "dim")
+            *map(gain, (median(reductions), min(reductions), max(reductions))),
+            *(gain(median(known)) if (known := _known(rows, name)) else Cell(numbers.NOTHING, "dim")
               for name in ("p95_reduction_pct", "gap_closed_pct")),
             Cell(numbers.count(lower), "", lower),
             Cell(numbers.count(higher), "", higher),
@@ -65,11 +66,6 @@ def _line(policy: str, rows: Sequence[Row], baseline: str) -> Line:
 
 def _known(rows: Sequence[Row], metric: str) -> list[float]:
     return [value for row in rows if (value := row[metric]) is not None]
-
-
-def _gain(value: float) -> Cell:
-    text = numbers.percent(value)
-    return Cell(text, "" if text == "0.0%" else "good" if value > 0 else "bad", value)
 
 
 def _is_clear(row: Row, sign: int) -> bool:

@@ -13,9 +13,9 @@ import polars as pl
 from btbench.errors import OutputError
 from btbench.results import bootstrap, window_bootstrap
 from btbench.results.bootstrap import Interval
-from btbench.results.files import REQUESTS, Result
+from btbench.results.files import AGAIN, REQUESTS, Result
 from btbench.results.requests import DURATIONS
-from btbench.results.stored import AGAIN, collect, scan_requests
+from btbench.results.stored import collect, scan_requests
 from btbench.results.summary import ALL, Row, percentile
 from btbench.results.window_bootstrap import Windowed
 from btbench.results.window_draws import FEWEST, Floats

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from btbench.results import numbers
+from btbench.results.bootstrap import LEVEL_WORDS
 from btbench.results.files import Result
 from btbench.results.overview import overview_sheet
 from btbench.results.provenance import Published
-from btbench.results.sheets import Cell, Column, Line, Sheet, titled
+from btbench.results.sheets import Cell, Column, Line, Sheet, gain, titled
 from btbench.results.summary import ALL, Row, reduction_pct
 from btbench.results.words import MANY, first_seed, intervals_over
 
@@ -60,8 +61,7 @@ def _reduction(row: Row, metric: str, baseline: str = "") -> Cell:
     value = row[metric]
     if value is None:
         return Cell("baseline" if row.policy == baseline else numbers.NOTHING, "dim")
-    text = numbers.percent(value)
-    return Cell(text, "" if text == "0.0%" else "good" if value > 0 else "bad", value)
+    return gain(value)
 
 
 def _reach(row: Row) -> Cell:
@@ -69,7 +69,7 @@ def _reach(row: Row) -> Cell:
     if (reach := row.reduction_reach) is None:
         return Cell(numbers.NOTHING, "dim")
     low, high = reach
-    return Cell(f"{numbers.percent(low)[:-1]} to {numbers.percent(high)}", "dim" if low <= 0 <= high else "", low)
+    return Cell(numbers.percents(low, high), "dim" if low <= 0 <= high else "", low)
 
 
 def ttft_sheet(result: Result, part: str) -> Sheet:
@@ -95,7 +95,7 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
     columns = (
         Column("mean"),
         Column("reduced"),
-        *([Column("95% interval", spare=True)] if has_intervals else []),
+        *([Column(LEVEL_WORDS, spare=True)] if has_intervals else []),
         *([Column("gap\nclosed")] if has_floor else []),
         Column("p50", spare=True),
         Column("p95"),
@@ -108,7 +108,7 @@ def ttft_sheet(result: Result, part: str) -> Sheet:
     )
     against = f" Reduced: against {baseline}; a negative reduction is an increase." if baseline else ""
     if has_intervals:
-        against += f" 95% interval: of the reduction of the mean, over {intervals_over(result)}.{first_seed(result)}"
+        against += f" {LEVEL_WORDS}: of the reduction of the mean, over {intervals_over(result)}.{first_seed(result)}"
     if has_floor:
         whoever = "no policy" if all(row.serves_all for row in result.rows) else "no policy that serves all"
         against += f" Floor: no queue, and all that earlier requests brought in is in HBM; {whoever} can beat it."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from btbench.results import numbers
 from btbench.results.summary import ALL, Value
 
 Tone = Literal["", "best", "good", "bad", "dim"]
@@ -43,6 +44,12 @@ class Sheet:
     groups: tuple[tuple[str, tuple[Line, ...]], ...]
     note: str = ""
     names: tuple[str, str] = ("setup", "policy")  # what groups and lines are
+
+
+def gain(value: float) -> Cell:
+    """A reduction or another gain, in %."""
+    text = numbers.percent(value)
+    return Cell(text, "" if text == "0.0%" else "good" if value > 0 else "bad", value)
 
 
 def titled(title: str, part: str, parts: Sequence[str]) -> str:

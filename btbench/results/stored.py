@@ -7,12 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from btbench.errors import OutputError
-from btbench.results.files import REQUESTS, SCENARIO, Result
+from btbench.results.files import AGAIN, COPIES, REQUESTS, SCENARIO, Result
 from btbench.results.requests import COPY_SCHEMA, REQUEST_SCHEMA
 from btbench.results.summary import ALL
-
-COPIES = "copies.parquet"
-AGAIN = "Make the result again with `btbench replay`."
 
 
 def scan_requests(result: Result) -> pl.LazyFrame | None:

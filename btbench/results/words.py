@@ -7,6 +7,7 @@ from math import ceil
 from statistics import median
 
 from btbench.results import numbers
+from btbench.results.bootstrap import LEVEL_WORDS
 from btbench.results.files import Result
 from btbench.results.summary import ALL, Row, Value
 from btbench.results.window_draws import FEWEST
@@ -148,7 +149,7 @@ def _chance(result: Result, rows: Sequence[Row]) -> str:
         return ""
     if len(known) == 1:
         over = f" over {intervals_over(result)}" if result.provenance.seeds > 1 else ""  # the number is of the first
-        return f" (95% interval {_reach(*known[0])}{over})"
+        return f" ({LEVEL_WORDS} {_reach(*known[0])}{over})"
     clear = sum(not low <= 0 <= high for low, high in known)
     return f", beyond chance on {'all' if clear == len(known) else clear or 'none'}"
 
@@ -159,7 +160,7 @@ def _reach(low: float, high: float) -> str:
         low, high = -high, -low
     elif low < 0:
         return f"{numbers.percent(-low)} higher to {numbers.percent(high)} lower"
-    return f"{numbers.percent(low)[:-1]} to {numbers.percent(high)}"
+    return numbers.percents(low, high)
 
 
 def _span(values: Sequence[float]) -> str:

@@ -15,7 +15,7 @@ from btbench.engine.run import Run
 from btbench.errors import PolicyError
 from btbench.paths import printable_name
 from btbench.policies.registry import Policy
-from btbench.results.files import PROVENANCE, REQUESTS, SCENARIO, SUMMARY, Result, summary_csv, summary_json
+from btbench.results.files import COPIES, PROVENANCE, REQUESTS, SCENARIO, SUMMARY, Result, summary_csv, summary_json
 from btbench.results.folder import check_folder, whole_folder
 from btbench.results.provenance import (
     Provenance,
@@ -32,7 +32,7 @@ from btbench.results.summary import Row, summarise, with_reductions
 from btbench.results.table import markdown_table
 from btbench.trace import Trace
 
-COPIES, CSV, TABLE = "copies.parquet", "summary.csv", "table.md"
+CSV, TABLE = "summary.csv", "table.md"
 OUR_FILES = (REQUESTS, COPIES, CSV, TABLE, SCENARIO, PROVENANCE, REPORT, SUMMARY)
 
 # Times differ in their low bits and are rarely equal; names and small numbers repeat.

@@ -15,7 +15,8 @@ from btbench.trace_spec import Count, NonNegative, Positive, Seed, Strict, Trace
 
 # A scenario's name becomes a folder's; the others stand in tables and charts.
 Name = Annotated[str, Field(pattern=r"^[^./\\\p{Cc}][^/\\\p{Cc}]*$"), Words("a name of one line without / or \\")]
-Share = Annotated[FiniteFloat, Ge(1e-6), Le(1)]
+LEAST_SHARE = 1e-6
+Share = Annotated[FiniteFloat, Ge(LEAST_SHARE), Le(1)]
 
 
 class EngineTable(Strict):
